@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: sync-demo bench-sync help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: bindings bindings-test sync-demo bench-sync help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +27,14 @@ check: setup ## format, lints, documents, tests of the small crates; run it befo
 
 test: setup ## all tests, with real mounts; what CI runs
 	tools/test.sh
+
+bindings: setup ## the libraries for other languages: C is built and installed into PREFIX, Python is a wheel in target/wheels; BINDINGS=c,python chooses
+	tools/bindings_c.sh install
+	tools/bindings_python.sh wheel
+
+bindings-test: setup ## bindings with what is too heavy for `make test`: C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; both installed as a user does
+	tools/bindings_c.sh long
+	tools/bindings_python.sh long
 
 posix: build ## pjdfstest and fsx on a mount, as root
 	tools/posix.sh

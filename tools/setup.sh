@@ -11,6 +11,13 @@ need make make
 need perl perl
 need git git
 need python3 python3
+# The tests of the C library follow its README; those of the Python package have an environment of their own.
+case ",${BINDINGS:-c,python}," in
+*,c,*) need pkg-config pkg-config ;;
+esac
+case ",${BINDINGS:-c,python}," in
+*,python,*) python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
+esac
 need fusermount3 fuse3
 need setfattr attr
 need sqlite3 sqlite3

@@ -43,7 +43,6 @@ use crate::{Error, GoOn, Result};
 /// What the remote that a vault was cloned from is called.
 pub const CLONED_FROM: &str = "origin";
 
-
 /// How a vault is cloned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneOptions {

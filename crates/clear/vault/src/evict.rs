@@ -410,7 +410,7 @@ pub(crate) fn say_needs_of_newcomer(
         .iter()
         .fold(name.to_vec(), |known, one| [&known[..], one].concat());
     incoming.replace(NEWCOMER, &known)?;
-    remote.create(&needs_name(&name, number), &[])?;
+    remote.create(&needs_name(&name, number), Vec::new())?;
     for before in &before {
         remove_needs(remote, before, None)?;
     }

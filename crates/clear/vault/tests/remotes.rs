@@ -175,7 +175,8 @@ fn a_clone_that_was_removed_before_it_was_synced_can_be_made_again() {
     // A change of keys that the remote has not heard of is missed as ever.
     let mut keys = Keys::open(pushed.place.folder(), &pushed.place.secret).unwrap();
     let key = KeyFile::random(&SystemRandom).unwrap();
-    keys.add("later", AddKey::Other(NewKey::KeyFile(key))).unwrap();
+    keys.add("later", AddKey::Other(NewKey::KeyFile(key)))
+        .unwrap();
     drop(keys);
     pushed.vault.close().unwrap();
     let refused = pushed.clone_into("third").unwrap_err();

@@ -227,7 +227,15 @@ impl Keyring {
     pub fn newest_change(&self) -> RecordId {
         let adds_devices = |record: &Record| {
             let mut changes = record.body.changes.iter();
-            changes.all(|change| matches!(change, Change::Add { role: Role::Device, .. }))
+            changes.all(|change| {
+                matches!(
+                    change,
+                    Change::Add {
+                        role: Role::Device,
+                        ..
+                    }
+                )
+            })
         };
         let mut records = self.header.records.iter().rev();
         let found = records.find(|record| !adds_devices(record));

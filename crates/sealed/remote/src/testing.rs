@@ -263,7 +263,10 @@ mod tests {
         let remote = MemoryRemote::at("held");
         let name = ObjectName::new("segments/a").unwrap();
         let open = || Address::parse("memory:held").unwrap().open().unwrap();
-        assert_eq!(open().create(&name, b"bytes".to_vec()).unwrap(), Created::New);
+        assert_eq!(
+            open().create(&name, b"bytes".to_vec()).unwrap(),
+            Created::New
+        );
         assert_eq!(open().read(&name, 5).unwrap().unwrap(), b"bytes");
         assert_eq!(open().read_range(&name, 3..9).unwrap().unwrap(), b"es");
         assert_eq!(open().list("segments").unwrap()[0].len, 5);
@@ -286,7 +289,11 @@ mod tests {
             (Fate::Served, Some(Created::New), true),
         ] {
             remote.plan(Some(Box::new(move |_, _| fate)));
-            assert_eq!(remote.create(&name, b"x".to_vec()).ok(), is_told, "{fate:?}");
+            assert_eq!(
+                remote.create(&name, b"x".to_vec()).ok(),
+                is_told,
+                "{fate:?}"
+            );
             remote.plan(None);
             let there = remote.with_objects(|objects| objects.remove(&name).is_some());
             assert_eq!(there, is_there, "{fate:?}");
@@ -306,7 +313,10 @@ mod tests {
             Answer::Listed(listed) => listed.clear(),
             Answer::Removed => {}
         })));
-        assert_eq!(remote.create(&name, b"x".to_vec()).unwrap(), Created::AlreadyThere);
+        assert_eq!(
+            remote.create(&name, b"x".to_vec()).unwrap(),
+            Created::AlreadyThere
+        );
         assert!(remote.with_objects(|objects| objects.is_empty()));
         assert_eq!(remote.read_range(&name, 0..3).unwrap().unwrap(), b"seg");
         assert!(remote.read(&name, 3).is_err());

@@ -36,7 +36,10 @@ fn an_object_is_created_once_and_read_whole_or_in_part() {
         assert_eq!(remote.read(&one, 9).unwrap(), None);
         assert_eq!(remote.read_range(&one, 0..9).unwrap(), None);
         assert!(!remote.has(&one).unwrap());
-        assert_eq!(remote.create(&one, b"0123456789".to_vec()).unwrap(), Created::New);
+        assert_eq!(
+            remote.create(&one, b"0123456789".to_vec()).unwrap(),
+            Created::New
+        );
         assert_eq!(
             remote.create(&one, b"other".to_vec()).unwrap(),
             Created::AlreadyThere
@@ -49,7 +52,10 @@ fn an_object_is_created_once_and_read_whole_or_in_part() {
         ));
         assert_eq!(remote.read_range(&one, 3..6).unwrap().unwrap(), b"345");
         assert_eq!(remote.read_range(&one, 8..60).unwrap().unwrap(), b"89");
-        assert_eq!(remote.create(&name("a.json"), b"".to_vec()).unwrap(), Created::New);
+        assert_eq!(
+            remote.create(&name("a.json"), b"".to_vec()).unwrap(),
+            Created::New
+        );
         assert_eq!(remote.read(&name("a.json"), 0).unwrap().unwrap(), b"");
     });
 }
@@ -76,7 +82,9 @@ fn a_listing_has_names_and_lengths_of_one_kind_and_a_removed_object_is_gone() {
         remote.remove(&name("nothing/7")).unwrap();
         assert_eq!(remote.list("segments").unwrap().len(), 19);
         assert_eq!(
-            remote.create(&name("segments/7"), b"again".to_vec()).unwrap(),
+            remote
+                .create(&name("segments/7"), b"again".to_vec())
+                .unwrap(),
             Created::New
         );
     });
@@ -128,7 +136,11 @@ fn what_is_odd_in_a_folder_is_named_and_neither_read_nor_followed() {
     }
     assert!(remote.list("segments").unwrap().is_empty());
     assert!(remote.list("headers").is_err());
-    assert!(remote.create(&name("headers/new"), b"new".to_vec()).is_err());
+    assert!(
+        remote
+            .create(&name("headers/new"), b"new".to_vec())
+            .is_err()
+    );
     assert!(!outside.path().join("new").exists());
     assert_eq!(
         std::fs::read(outside.path().join("file")).unwrap(),

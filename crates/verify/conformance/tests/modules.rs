@@ -31,7 +31,8 @@ fn crates() -> BTreeMap<String, (String, Modules)> {
     };
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let mut found = BTreeMap::new();
-    for zone in folders(top().join("crates")) {
+    let zones = folders(top().join("crates")).chain([top().join("bindings")]);
+    for zone in zones {
         for path in folders(zone.clone()) {
             let modules = Modules::read(&path.join("src")).unwrap();
             found.insert(name(&path), (name(&zone), modules));

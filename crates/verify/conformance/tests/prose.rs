@@ -20,7 +20,7 @@ const RUN_BY: [(&str, &str); 3] = [
 ];
 
 /// Where words of the glossary's second table are looked for.
-const PROSE: [&str; 11] = [
+const PROSE: [&str; 12] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -31,6 +31,7 @@ const PROSE: [&str; 11] = [
     "docs",
     "spec",
     "tools",
+    "bindings",
     "crates",
 ];
 
@@ -92,7 +93,9 @@ fn files(path: &str) -> Vec<String> {
 
 /// The Markdown files that people read here.
 fn documents() -> Vec<String> {
-    let folders = ["docs", "spec", "changes"].into_iter().flat_map(files);
+    let folders = ["docs", "spec", "changes", "bindings"]
+        .into_iter()
+        .flat_map(files);
     let top = fs::read_dir(top()).unwrap();
     let at_top = top.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     folders

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneContent, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable, Keys,
-    OpenOptions, PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret,
-    SlotKind, Trust, Vault, describe,
+    CLONED_FROM, CloneContent, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable,
+    Keys, OpenOptions, PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal,
+    Secret, SlotKind, Trust, Vault, describe,
 };
 
 use crate::arguments::remote::{

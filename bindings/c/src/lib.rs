@@ -1,0 +1,50 @@
+//! The library for programs in C, and in every language that can call C.
+//!
+//! Takes   C strings, pointers and numbers
+//! Gives   the calls of the crate `strongroom`, with errors as negative numbers of `errno.h`
+//! Never   lets a panic out, believes a handle, or calls back while it holds a lock of its own
+//!
+//! Invariants
+//!  (1) Nothing that a program gives is used before it is checked: pointers for NULL, handles by the table, numbers by their bounds.
+//!  (2) A handle that was closed never means anything again.                                           [handles.rs]
+//!  (3) Every function goes through `done` or `count`, which turn errors and panics into numbers.       [border.rs]
+//!
+//! The header `include/strongroom.h` is made from these files; the comments of public items here are its text, and written for people
+//! who read C. What holds for all functions is at its head: the file `cbindgen.toml`.
+//!
+//! `unsafe` is everywhere here: C gives pointers. What a function asks of them is said once, at the head of the header, and the
+//! functions in `border.rs` are the only ones that follow a pointer.
+#![allow(
+    unsafe_code,
+    unsafe_op_in_unsafe_fn,
+    reason = "C calls these functions and gives pointers; see above"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "said once, at the head of the header"
+)]
+#![allow(non_camel_case_types, reason = "the names are those of the header")]
+
+pub mod border;
+mod handles;
+pub mod types;
+
+pub mod memory;
+
+pub mod vaults;
+
+pub mod keys;
+
+pub mod paths;
+
+pub mod files;
+
+pub mod directories;
+
+pub mod names;
+
+pub mod snapshots;
+
+pub mod transactions;
+
+pub mod remotes;

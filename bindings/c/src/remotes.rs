@@ -1,0 +1,231 @@
+//! Remotes: sync with other devices.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use strongroom::{CloneOptions, CloneProgress, Keep, PullReport, RemoteProgress};
+
+use crate::border::{
+    Outcome, check_not_called_back, count, done, given, invalid, machine_path, out, signed, text,
+    utf8,
+};
+use crate::handles::check_not_forked;
+use crate::types::{sr_bytes, sr_names, sr_options, sr_secret, sr_told, sr_vault};
+use crate::vaults::goes_on;
+
+/// keep: the copy, under the name of the published one, which goes.
+pub const SR_KEEP_MINE: u32 = 0;
+/// keep: the published one; the copy goes.
+pub const SR_KEEP_THEIRS: u32 = 1;
+/// keep: both; the copy gets an ordinary name.
+pub const SR_KEEP_BOTH: u32 = 2;
+
+/// What came from a remote. Give it back with sr_pulled_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_pulled {
+    /// Bytes that came down.
+    pub bytes: u64,
+    /// Names that are others now.
+    pub names: u64,
+    /// Changes here and there that could not be joined.
+    pub conflicts: u64,
+    /// The paths of their copies, as far as they fit; sr_conflicts gives all.
+    pub conflict_paths: sr_names,
+}
+
+impl From<PullReport> for sr_pulled {
+    fn from(report: PullReport) -> Self {
+        Self {
+            bytes: report.bytes,
+            names: report.names,
+            conflicts: report.conflicts,
+            conflict_paths: report.conflict_paths.into(),
+        }
+    }
+}
+
+/// Gives back what sr_pull or sr_sync_with filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_pulled_free(pulled: *mut sr_pulled) {
+    if !pulled.is_null() {
+        crate::memory::sr_names_free(&raw mut (*pulled).conflict_paths);
+    }
+}
+
+/// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's.
+///
+/// Fails with -EEXIST if the name is taken or the place is another vault's, -EINVAL for what is no name or URL, -EHOSTUNREACH, -EACCES.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_add_remote(
+    vault: sr_vault,
+    name: *const c_char,
+    url: *const c_char,
+) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        let (name, url) = (utf8(name)?, utf8(url)?);
+        Ok(vault.get()?.add_remote(name, url)?)
+    })
+}
+
+/// Gives the names of all remotes, in the order in which they were added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remotes(vault: sr_vault, names: *mut sr_names) -> c_int {
+    done(|| {
+        let answer = out(names)?;
+        let remotes = vault.get()?.remotes()?.into_iter();
+        let names: Vec<Vec<u8>> = remotes.map(|one| one.name.into_bytes()).collect();
+        answer.put(names.into());
+        Ok(())
+    })
+}
+
+/// Forgets a remote. What is there stays there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remove_remote(vault: sr_vault, name: *const c_char) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        let name = utf8(name)?;
+        Ok(vault.get()?.remove_remote(name)?)
+    })
+}
+
+/// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
+///
+/// Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_push(
+    vault: sr_vault,
+    name: *const c_char,
+    told: sr_told,
+    context: *mut c_void,
+) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        let name = utf8(name)?;
+        vault.get()?.push(name, &mut |progress: &RemoteProgress| {
+            goes_on(told, context, progress.bytes, progress.bytes_total)
+        })?;
+        Ok(())
+    })
+}
+
+/// Brings what others pushed into the vault, and joins it with what changed here. `told` and `pulled` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_pull(
+    vault: sr_vault,
+    name: *const c_char,
+    told: sr_told,
+    context: *mut c_void,
+    pulled: *mut sr_pulled,
+) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        let name = utf8(name)?;
+        let report = vault.get()?.pull(name, &mut |progress: &RemoteProgress| {
+            goes_on(told, context, progress.bytes, progress.bytes_total)
+        })?;
+        put_pulled(pulled, report);
+        Ok(())
+    })
+}
+
+unsafe fn put_pulled(pulled: *mut sr_pulled, report: PullReport) {
+    if let Ok(answer) = out(pulled) {
+        answer.put(report.into());
+    }
+}
+
+/// Pulls, then pushes, until this device and the remote have the same; gives how many conflicts there were. `told` and `pulled` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_sync_with(
+    vault: sr_vault,
+    name: *const c_char,
+    told: sr_told,
+    context: *mut c_void,
+    pulled: *mut sr_pulled,
+) -> i64 {
+    count(|| {
+        check_not_called_back()?;
+        let name = utf8(name)?;
+        let report = vault
+            .get()?
+            .sync_with(name, &mut |progress: &RemoteProgress| {
+                goes_on(told, context, progress.bytes, progress.bytes_total)
+            })?;
+        let conflicts = report.pulled.conflicts;
+        put_pulled(pulled, report.pulled);
+        Ok(signed(conflicts))
+    })
+}
+
+/// Makes a vault in `folder` of the machine out of the remote at `url`, where it is called "origin". Open it then, and sync it once, so that
+/// the other devices know it. `options` and `told` may be NULL. Interrupted at any moment, the same call continues.
+///
+/// Fails with -ENOENT if there is no vault, -EACCES for a wrong secret, and as sr_create for the folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_clone(
+    url: *const c_char,
+    folder: *const c_char,
+    secret: *const sr_secret,
+    options: *const sr_options,
+    told: sr_told,
+    context: *mut c_void,
+) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        check_not_forked()?;
+        let (url, folder) = (utf8(url)?, machine_path(folder)?);
+        let options = CloneOptions {
+            trust: sr_options::read(options)?.trust()?,
+            ..CloneOptions::default()
+        };
+        let secret = given(secret)?.to_open()?;
+        strongroom::clone(url, folder, &secret, options, &mut |progress| {
+            let CloneProgress::Down(down) = progress else {
+                return goes_on(told, context, 0, 0);
+            };
+            goes_on(told, context, down.bytes, down.bytes_total)
+        })?;
+        Ok(())
+    })
+}
+
+/// Gives the paths of all conflict copies: what one device had where another had published something else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_conflicts(vault: sr_vault, paths: *mut sr_names) -> c_int {
+    done(|| {
+        let answer = out(paths)?;
+        let found = vault.get()?.conflicts(&mut |_| {})?.into_iter();
+        answer.put(found.map(|one| one.path).collect::<Vec<_>>().into());
+        Ok(())
+    })
+}
+
+fn keep(keep: u32) -> Outcome<Keep> {
+    match keep {
+        SR_KEEP_MINE => Ok(Keep::Mine),
+        SR_KEEP_THEIRS => Ok(Keep::Theirs),
+        SR_KEEP_BOTH => Ok(Keep::Both),
+        _ => Err(invalid("keep is SR_KEEP_MINE or one like it")),
+    }
+}
+
+/// Ends a conflict. `path`: that of the copy. `kept`, unless NULL: the path of what stays, or with SR_KEEP_BOTH of the copy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_settle_conflict(
+    vault: sr_vault,
+    path: *const c_char,
+    keep: u32,
+    kept: *mut sr_bytes,
+) -> c_int {
+    done(|| {
+        let path = text(path)?;
+        let keep = self::keep(keep)?;
+        let stays = vault.get()?.settle_conflict(path, keep)?;
+        if let Ok(answer) = out(kept) {
+            answer.put(stays.into());
+        }
+        Ok(())
+    })
+}

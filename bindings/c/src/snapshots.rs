@@ -1,0 +1,339 @@
+//! Snapshots: taken, listed, read, restored.
+
+use std::ffi::{c_char, c_int};
+
+use strongroom::{Error, NewRevision, RevisionId, RevisionInfo, Snapshot};
+
+use crate::border::{Outcome, asked, count, done, items, out, signed, text, utf8};
+use crate::directories;
+use crate::files;
+use crate::handles::{Object, keep};
+use crate::memory::{list, unlist};
+use crate::types::{
+    links, sr_bytes, sr_directory, sr_file, sr_names, sr_snapshot, sr_stat, sr_vault, sr_walk,
+};
+
+/// A snapshot that is kept.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_snapshot_info {
+    /// Its name: 64 hexadecimal digits and NUL. It is a selector, as is a beginning of it.
+    pub id: [c_char; 65],
+    /// When it was taken, in nanoseconds since 1970.
+    pub time: i64,
+    /// What somebody said about it.
+    pub message: sr_bytes,
+    /// Its tags.
+    pub tags: sr_names,
+}
+
+/// All snapshots, oldest first. Give them back with sr_snapshots_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_snapshots {
+    /// The snapshots; NULL if there is none.
+    pub items: *mut sr_snapshot_info,
+    /// How many. Do not change it.
+    pub count: u64,
+}
+
+impl From<RevisionInfo> for sr_snapshot_info {
+    fn from(one: RevisionInfo) -> Self {
+        let mut id = [0; 65];
+        for (place, digit) in id[..64].iter_mut().zip(one.id.to_string().bytes()) {
+            *place = digit as c_char;
+        }
+        let tags: Vec<Vec<u8>> = one.tags.into_iter().map(String::into_bytes).collect();
+        Self {
+            id,
+            time: one.time.0,
+            message: one.message.into_bytes().into(),
+            tags: tags.into(),
+        }
+    }
+}
+
+/// Takes a snapshot of everything, durable on return: 1, or 0 if `only_if_changed` and nothing changed since the newest. `message` may be
+/// NULL; `tags`: `tag_count` names that select it, as "t:NAME".
+///
+/// Fails with -EEXIST if another snapshot has one of the tags, -EINVAL for what is no tag or a message above 16 KiB.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_take_snapshot(
+    vault: sr_vault,
+    message: *const c_char,
+    tags: *const *const c_char,
+    tag_count: u64,
+    only_if_changed: bool,
+) -> c_int {
+    asked(|| {
+        let message = match message.is_null() {
+            true => String::new(),
+            false => utf8(message)?.to_owned(),
+        };
+        let mut names = Vec::new();
+        for tag in items(tags, tag_count)? {
+            names.push(utf8(*tag)?.to_owned());
+        }
+        names.sort();
+        let taken = vault.get()?.take_revision(&NewRevision {
+            message,
+            tags: names,
+            only_if_changed,
+        })?;
+        Ok(taken.is_some())
+    })
+}
+
+/// Gives all snapshots.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_list_snapshots(vault: sr_vault, snapshots: *mut sr_snapshots) -> c_int {
+    done(|| {
+        let answer = out(snapshots)?;
+        let found = vault.get()?.revisions()?.into_iter();
+        let (items, count) = list(found.map(sr_snapshot_info::from).collect());
+        answer.put(sr_snapshots { items, count });
+        Ok(())
+    })
+}
+
+/// Gives back what sr_list_snapshots filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshots_free(snapshots: *mut sr_snapshots) {
+    if snapshots.is_null() {
+        return;
+    }
+    for mut one in unlist((*snapshots).items, (*snapshots).count) {
+        crate::memory::sr_bytes_free(&raw mut one.message);
+        crate::memory::sr_names_free(&raw mut one.tags);
+    }
+    (*snapshots).items = std::ptr::null_mut();
+    (*snapshots).count = 0;
+}
+
+/// Removes the snapshot that `selector` means: a tag "t:…", a date "d:…", the beginning of an id. Its space comes back in the background.
+///
+/// Fails with -ENOENT if it means none or several.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remove_snapshot(vault: sr_vault, selector: *const c_char) -> c_int {
+    done(|| {
+        let selector = utf8(selector)?;
+        let vault = vault.get()?;
+        let one = vault.select_revision(selector)?;
+        Ok(vault.remove_revision(one.id)?)
+    })
+}
+
+/// Brings back what the snapshot that `selector` means had at `path`, to the path `to`; gives how many nodes. What is at `to` is replaced at
+/// once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_restore(
+    vault: sr_vault,
+    selector: *const c_char,
+    path: *const c_char,
+    to: *const c_char,
+) -> i64 {
+    count(|| {
+        let (selector, path, to) = (utf8(selector)?, text(path)?, text(to)?);
+        let vault = vault.get()?;
+        let one = vault.select_revision(selector)?;
+        Ok(signed(vault.restore(one.id, path, to)?.nodes))
+    })
+}
+
+/// Gives the paths at and below `path` that differ now from the snapshot that `selector` means, a directory before what lies in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_differences(
+    vault: sr_vault,
+    selector: *const c_char,
+    path: *const c_char,
+    paths: *mut sr_names,
+) -> c_int {
+    done(|| {
+        let (selector, path, answer) = (utf8(selector)?, text(path)?, out(paths)?);
+        let vault = vault.get()?;
+        let before = vault.select_revision(selector)?.id;
+        let mut found = Vec::new();
+        vault.differences(before, None::<RevisionId>, path, |one| {
+            found.push(one.path);
+            Ok::<_, Error>(())
+        })?;
+        answer.put(found.into());
+        Ok(())
+    })
+}
+
+// ---- reading one state
+
+fn kept(state: Snapshot, vault: sr_vault) -> Outcome<sr_snapshot> {
+    let id = keep(Object::Snapshot(state), vault.id)?;
+    Ok(sr_snapshot { id })
+}
+
+/// The handle of the vault, for what is opened through a snapshot of it.
+fn vault_of(snapshot: sr_snapshot) -> Outcome<sr_vault> {
+    let id = crate::handles::vault_of(snapshot.id)?;
+    Ok(sr_vault { id })
+}
+
+/// Opens the state of now, to be read in many calls while others write. It goes when it is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_open(vault: sr_vault, snapshot: *mut sr_snapshot) -> c_int {
+    done(|| {
+        let answer = out(snapshot)?;
+        let state = vault.get()?.snapshot()?;
+        answer.put(kept(state, vault)?);
+        Ok(())
+    })
+}
+
+/// Opens the snapshot that `selector` means, to be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_at(
+    vault: sr_vault,
+    selector: *const c_char,
+    snapshot: *mut sr_snapshot,
+) -> c_int {
+    done(|| {
+        let (selector, answer) = (utf8(selector)?, out(snapshot)?);
+        let state = vault.get()?.at(selector)?;
+        answer.put(kept(state, vault)?);
+        Ok(())
+    })
+}
+
+/// Closes a state. Files and listings that were opened through it stay open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_close(snapshot: sr_snapshot) -> c_int {
+    done(|| snapshot.take().map(drop))
+}
+
+/// As sr_read_file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_read_file(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    content: *mut sr_bytes,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(content)?);
+        answer.put(snapshot.get()?.read(path)?.into());
+        Ok(())
+    })
+}
+
+/// As sr_exists.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_exists(snapshot: sr_snapshot, path: *const c_char) -> c_int {
+    asked(|| Ok(snapshot.get()?.exists(text(path)?)?))
+}
+
+/// As sr_get_stat.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_get_stat(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    links: u32,
+    stat: *mut sr_stat,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(stat)?);
+        let links = self::links(links)?;
+        answer.put(sr_stat::from(&snapshot.get()?.attributes(path, links)?));
+        Ok(())
+    })
+}
+
+/// As sr_read_link.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_read_link(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    target: *mut sr_bytes,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(target)?);
+        answer.put(snapshot.get()?.read_link(path)?.into());
+        Ok(())
+    })
+}
+
+/// As sr_get_xattr.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_get_xattr(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    links: u32,
+    name: *const c_char,
+    value: *mut sr_bytes,
+) -> c_int {
+    done(|| {
+        let (path, name, answer) = (text(path)?, text(name)?, out(value)?);
+        let links = self::links(links)?;
+        answer.put(snapshot.get()?.xattr(path, links, name)?.into());
+        Ok(())
+    })
+}
+
+/// As sr_list_xattrs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_list_xattrs(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    links: u32,
+    names: *mut sr_names,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(names)?);
+        let links = self::links(links)?;
+        answer.put(snapshot.get()?.xattrs(path, links)?.into());
+        Ok(())
+    })
+}
+
+/// As sr_file_open with SR_READ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_file_open(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    file: *mut sr_file,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(file)?);
+        let vault = vault_of(snapshot)?;
+        let opened = snapshot.get()?.open_file(path)?;
+        answer.put(files::kept(opened, vault)?);
+        Ok(())
+    })
+}
+
+/// As sr_directory_open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_directory_open(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    directory: *mut sr_directory,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(directory)?);
+        let vault = vault_of(snapshot)?;
+        let listed = snapshot.get()?.list(path)?;
+        answer.put(directories::kept(listed, vault.id)?);
+        Ok(())
+    })
+}
+
+/// As sr_walk_open; the paths are those of the state.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_snapshot_walk_open(
+    snapshot: sr_snapshot,
+    path: *const c_char,
+    walk: *mut sr_walk,
+) -> c_int {
+    done(|| {
+        let (path, answer) = (text(path)?, out(walk)?);
+        let vault = vault_of(snapshot)?;
+        let walked = snapshot.get()?.walk(path)?;
+        answer.put(directories::kept_walk(walked, vault.id)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,373 @@
+//! Vaults: made, opened, closed; secrets and options.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use strongroom::{
+    AgeIdentity, AgeRecipient, CreateOptions, Fingerprint, GoOn, IfOlder, KeyFile, OpenOptions,
+    Passphrase, RecoveryCode, Secret, SeenRecords, SystemRandom, Trust, Vault, VerifyOptions,
+    VerifyProgress,
+};
+
+use crate::border::{
+    Outcome, asked, beginning, bytes, call_back, check_not_called_back, done, given, invalid,
+    items, machine_path, out, utf8,
+};
+use crate::handles::{Object, check_not_forked, keep, take_vault};
+use crate::types::{
+    SR_ACCEPT_OLDER, SR_IDENTITY, SR_KEY_FILE, SR_NO_RECORDS, SR_OWN, SR_PASSPHRASE, SR_READ_ONLY,
+    SR_RECIPIENT, SR_RECOVERY_CODE, sr_bytes, sr_names, sr_options, sr_secret, sr_space, sr_told,
+    sr_vault,
+};
+
+/// The number of the interface; it changes when a program has to be compiled again.
+const ABI: u32 = 1;
+
+/// SR_ABI of the library: compare it with that of the header if you load the library yourself.
+#[unsafe(no_mangle)]
+pub extern "C" fn sr_abi() -> u32 {
+    ABI
+}
+
+/// The version of the library, as "0.1.0". It is the library's.
+#[unsafe(no_mangle)]
+pub extern "C" fn sr_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+// ---- secrets
+
+/// A key of a new vault, or one to be added.
+pub(crate) enum NewKey {
+    Passphrase(Passphrase),
+    KeyFile(KeyFile),
+    RecoveryCode(RecoveryCode),
+    Recipient(AgeRecipient),
+}
+
+const NOT_TEXT: &str = "a secret of this kind is text in UTF-8";
+
+impl sr_secret {
+    unsafe fn bytes<'a>(self) -> Outcome<&'a [u8]> {
+        bytes(self.data, self.len)
+    }
+
+    unsafe fn text<'a>(self) -> Outcome<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| invalid(NOT_TEXT))
+    }
+
+    unsafe fn passphrase(self) -> Outcome<Passphrase> {
+        let none = "a passphrase is 1 byte or more of UTF-8, and not longer than some pages";
+        Passphrase::new(self.bytes()?).map_err(|_| invalid(none))
+    }
+
+    unsafe fn key_file(self) -> Outcome<KeyFile> {
+        let none = "this is not the content of a key file, or it is damaged";
+        KeyFile::parse(self.bytes()?).map_err(|_| invalid(none))
+    }
+
+    unsafe fn recovery_code(self) -> Outcome<RecoveryCode> {
+        let none = "this is no recovery code; look for a character that was mistyped";
+        RecoveryCode::parse(self.text()?).map_err(|_| invalid(none))
+    }
+
+    /// What opens a vault.
+    pub(crate) unsafe fn to_open(self) -> Outcome<Secret> {
+        Ok(match self.kind {
+            SR_PASSPHRASE => Secret::Passphrase(self.passphrase()?),
+            SR_KEY_FILE => Secret::KeyFile(self.key_file()?),
+            SR_RECOVERY_CODE => Secret::RecoveryCode(self.recovery_code()?),
+            SR_IDENTITY => {
+                let none = "this is no age identity and no SSH private key without a passphrase";
+                let identity = AgeIdentity::parse(self.bytes()?, None);
+                Secret::Identity(identity.map_err(|_| invalid(none))?)
+            }
+            SR_RECIPIENT => return Err(invalid("a recipient opens nothing; its identity does")),
+            _ => return Err(invalid("kind is SR_PASSPHRASE or one like it")),
+        })
+    }
+
+    /// What shall open one.
+    pub(crate) unsafe fn to_add(self) -> Outcome<NewKey> {
+        Ok(match self.kind {
+            SR_PASSPHRASE => NewKey::Passphrase(self.passphrase()?),
+            SR_KEY_FILE => NewKey::KeyFile(self.key_file()?),
+            SR_RECOVERY_CODE => NewKey::RecoveryCode(self.recovery_code()?),
+            SR_RECIPIENT => {
+                let none = "this is no age recipient and no SSH public key that age uses";
+                let recipient = AgeRecipient::parse(self.text()?);
+                NewKey::Recipient(recipient.map_err(|_| invalid(none))?)
+            }
+            SR_IDENTITY => return Err(invalid("a key is added with its recipient")),
+            _ => return Err(invalid("kind is SR_PASSPHRASE or one like it")),
+        })
+    }
+}
+
+/// Makes the content of a new key file, to be kept on another medium.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_make_key_file(content: *mut sr_bytes) -> c_int {
+    done(|| {
+        let content = out(content)?;
+        let failed = "the system gives no random numbers";
+        let key_file = KeyFile::random(&SystemRandom).map_err(|_| invalid(failed))?;
+        content.put(key_file.text().as_bytes().to_vec().into());
+        Ok(())
+    })
+}
+
+// ---- options
+
+impl sr_options {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>() as u64,
+        flags: 0,
+        fingerprint: std::ptr::null(),
+        records_folder: std::ptr::null(),
+    };
+
+    /// What `options` says; the defaults for NULL.
+    pub(crate) unsafe fn read(options: *const Self) -> Outcome<Self> {
+        if options.is_null() {
+            return Ok(Self::DEFAULT);
+        }
+        let size = options.cast::<u64>().read();
+        // Up to the flags, which every header has.
+        if size < 12 {
+            return Err(invalid("begin with SR_OPTIONS_INIT"));
+        }
+        let read = beginning(options, size, Self::DEFAULT)?;
+        let known = SR_READ_ONLY | SR_OWN | SR_ACCEPT_OLDER | SR_NO_RECORDS;
+        if read.flags & !known != 0 {
+            return Err(invalid("flags has one that this library does not know"));
+        }
+        Ok(read)
+    }
+
+    pub(crate) const fn wants(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(crate) unsafe fn trust(&self) -> Outcome<Trust> {
+        let expected_fingerprint = match self.fingerprint.is_null() {
+            true => None,
+            false => {
+                let parsed = Fingerprint::parse(utf8(self.fingerprint)?);
+                Some(parsed.ok_or(invalid("this is no fingerprint of a vault"))?)
+            }
+        };
+        let older = match self.wants(SR_ACCEPT_OLDER) {
+            true => IfOlder::Accept,
+            false => IfOlder::Refuse,
+        };
+        Ok(Trust {
+            seen: self.records()?,
+            expected_fingerprint,
+            older,
+        })
+    }
+
+    unsafe fn records(&self) -> Outcome<SeenRecords> {
+        Ok(
+            match (self.wants(SR_NO_RECORDS), self.records_folder.is_null()) {
+                (true, _) => SeenRecords::Nowhere,
+                (false, true) => SeenRecords::OfUser,
+                (false, false) => SeenRecords::In(machine_path(self.records_folder)?.to_owned()),
+            },
+        )
+    }
+}
+
+// ---- vaults
+
+fn kept(vault: Vault) -> Outcome<sr_vault> {
+    let id = keep(Object::Vault(vault), 0)?;
+    Ok(sr_vault { id })
+}
+
+/// Makes a vault in the folder `folder` of the machine, which must not exist or be empty, and opens it.
+///
+/// `secrets`: `count` keys that shall open it. `recovery_code`: shown this once; it opens the vault when all else is lost, so let the user
+/// write it down. It may be NULL only if `count` is 1 or more. Takes about two seconds for each passphrase.
+///
+/// Fails with -EEXIST if there is a vault, -ENOTEMPTY if there is anything else, -ENOENT if the parent is missing, -ENOSPC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_create(
+    folder: *const c_char,
+    secrets: *const sr_secret,
+    count: u64,
+    options: *const sr_options,
+    vault: *mut sr_vault,
+    recovery_code: *mut sr_bytes,
+) -> c_int {
+    done(|| {
+        check_not_forked()?;
+        let (folder, answer) = (machine_path(folder)?, out(vault)?);
+        let read = sr_options::read(options)?;
+        if read.wants(SR_READ_ONLY) || read.wants(SR_ACCEPT_OLDER) || !read.fingerprint.is_null() {
+            return Err(invalid("a new vault takes SR_OWN and SR_NO_RECORDS only"));
+        }
+        let mut new = CreateOptions::new().seen(read.records()?);
+        for secret in items(secrets, count)? {
+            new = match secret.to_add()? {
+                NewKey::Passphrase(passphrase) => new.passphrase(passphrase),
+                NewKey::KeyFile(key_file) => new.key_file(key_file),
+                NewKey::Recipient(recipient) => new.recipient(recipient),
+                NewKey::RecoveryCode(_) => {
+                    return Err(invalid("a new vault gets a recovery code of its own"));
+                }
+            };
+        }
+        if recovery_code.is_null() && count == 0 {
+            return Err(invalid("nothing would open this vault; give a secret"));
+        }
+        let created = Vault::create(folder, new)?;
+        answer.put(kept(created.vault)?);
+        if let Ok(code) = out(recovery_code) {
+            code.put(created.recovery_code.text().as_bytes().to_vec().into());
+        }
+        Ok(())
+    })
+}
+
+/// Opens the vault in `folder`: through the process that has it open, if there is one, so that several programs, a mount and the command
+/// line use it at once; else as the one that others go through. `options` may be NULL. Takes about a second with a passphrase.
+///
+/// If that process goes, the next call has this one take its place; the library keeps the secret for that, in locked memory.
+///
+/// Fails with -ENOENT if there is no vault, -EACCES for a wrong secret (it is not looked at if another process has the vault open), -EBUSY
+/// with SR_OWN if another has it open, -EBADMSG for damage.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_open(
+    folder: *const c_char,
+    secret: *const sr_secret,
+    options: *const sr_options,
+    vault: *mut sr_vault,
+) -> c_int {
+    done(|| {
+        check_not_forked()?;
+        let (folder, answer) = (machine_path(folder)?, out(vault)?);
+        let read = sr_options::read(options)?;
+        let mut opening = match read.wants(SR_READ_ONLY) {
+            true => OpenOptions::read_only(),
+            false => OpenOptions::default(),
+        };
+        opening.trust = read.trust()?;
+        let secret = given(secret)?.to_open()?;
+        let opened = match read.wants(SR_OWN) {
+            true => Vault::open(folder, secret, opening)?,
+            false => {
+                let source = Arc::new(move || Ok(secret.clone()));
+                Vault::open_or_connect(folder, source, opening)?
+            }
+        };
+        answer.put(kept(opened)?);
+        Ok(())
+    })
+}
+
+/// Closes a vault with everything that was opened through it, and makes all durable. The handle is invalid then, also on failure, which
+/// says that something may not be durable. Waits for other programs that use the vault through this one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_close(vault: sr_vault) -> c_int {
+    done(|| Ok(take_vault(vault.id)?.close()?))
+}
+
+/// Makes everything that was done so far durable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_sync(vault: sr_vault) -> c_int {
+    done(|| Ok(vault.get()?.sync()?))
+}
+
+/// Gives the fingerprint: what tells this vault from any other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_fingerprint(vault: sr_vault, fingerprint: *mut sr_bytes) -> c_int {
+    done(|| {
+        let answer = out(fingerprint)?;
+        answer.put(vault.get()?.information()?.fingerprint.into_bytes().into());
+        Ok(())
+    })
+}
+
+/// Whether this process is the one that others go through: 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_is_owner(vault: sr_vault) -> c_int {
+    asked(|| Ok(vault.get()?.is_owner()))
+}
+
+/// Gives how full the disk is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_space(vault: sr_vault, space: *mut sr_space) -> c_int {
+    done(|| {
+        let answer = out(space)?;
+        let space = vault.get()?.space()?;
+        answer.put(sr_space {
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+            inodes: space.inodes,
+        });
+        Ok(())
+    })
+}
+
+/// Gives the space of removed content back now, instead of when the vault is idle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_compact(vault: sr_vault) -> c_int {
+    done(|| Ok(vault.get()?.compact()?))
+}
+
+/// Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_check(vault: sr_vault) -> c_int {
+    asked(|| Ok(vault.get()?.check()?.problems.is_empty()))
+}
+
+/// Asks the function of a program whether to go on.
+pub(crate) unsafe fn goes_on(
+    told: sr_told,
+    context: *mut c_void,
+    bytes: u64,
+    bytes_total: u64,
+) -> GoOn {
+    // What is told last may not have been among what was expected.
+    let bytes_total = bytes_total.max(bytes);
+    match told {
+        Some(told) if call_back(|| told(context, bytes, bytes_total)) != 0 => GoOn::No,
+        _ => GoOn::Yes,
+    }
+}
+
+/// Reads everything that the vault holds: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
+/// lost something. `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call,
+/// that fails with -ECANCELED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_verify(
+    vault: sr_vault,
+    deep: bool,
+    told: sr_told,
+    context: *mut c_void,
+    damaged: *mut sr_names,
+) -> c_int {
+    asked(|| {
+        check_not_called_back()?;
+        let options = VerifyOptions {
+            deep,
+            ..VerifyOptions::default()
+        };
+        let report = vault
+            .get()?
+            .verify(options, &mut |progress: &VerifyProgress| {
+                goes_on(told, context, progress.bytes, progress.bytes_total)
+            })?;
+        if !report.finished {
+            let why = "stopped by the function that hears of progress";
+            return Err(crate::border::Fail::Here(libc::ECANCELED, why));
+        }
+        let is_sound = report.is_sound();
+        if let Ok(answer) = out(damaged) {
+            let damages = report.damages.into_iter();
+            answer.put(damages.map(|one| one.path).collect::<Vec<_>>().into());
+        }
+        Ok(is_sound)
+    })
+}

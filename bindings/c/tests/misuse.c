@@ -1,0 +1,453 @@
+/* Everything that a program can do wrong ends in a number, never in undefined behaviour: misuse FOLDER. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "strongroom.h"
+
+/* As assert, which a build may leave out. */
+#define MUST(claim)                                                                             \
+    do {                                                                                        \
+        if (!(claim)) {                                                                         \
+            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #claim, sr_error_message());        \
+            exit(2);                                                                            \
+        }                                                                                       \
+    } while (0)
+
+#define THREADS 64
+#define ROUNDS 50
+
+static const char *base;
+static sr_secret key;
+static sr_bytes key_file;
+
+static sr_options options(void)
+{
+    sr_options options = SR_OPTIONS_INIT;
+    options.flags = SR_NO_RECORDS;
+    return options;
+}
+
+static char *place(const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", base, name);
+    return path;
+}
+
+static sr_vault make(const char *name)
+{
+    sr_vault vault;
+    sr_bytes code;
+    sr_options how = options();
+    MUST(sr_create(place(name), &key, 1, &how, &vault, &code) == 0);
+    MUST(code.len > 30 && code.data[code.len] == 0);
+    sr_bytes_free(&code);
+    sr_bytes_free(&code);
+    return vault;
+}
+
+static void handles(void)
+{
+    sr_vault vault = make("handles"), other = make("other"), none = { 0 };
+    sr_file file, far;
+    sr_stat stat;
+    sr_directory directory;
+    MUST(sr_file_open(vault, "/a", SR_WRITE | SR_CREATE, 0600, &file) == 0);
+    MUST(sr_file_open(other, "/a", SR_WRITE | SR_CREATE, 0600, &far) == 0);
+    MUST(sr_directory_open(vault, "/", &directory) == 0);
+
+    /* Closed, and closed twice. */
+    MUST(sr_file_close(file) == 0);
+    MUST(sr_file_close(file) == -EBADF);
+    MUST(sr_pwrite(file, "x", 1, 0) == -EBADF);
+    MUST(strstr(sr_error_message(), "closed") != NULL);
+    MUST(sr_directory_close(directory) == 0);
+    MUST(sr_directory_close(directory) == -EBADF);
+
+    /* Never opened, made up, and of another kind. */
+    MUST(sr_sync(none) == -EBADF);
+    for (uint64_t i = 0; i < 64; i++) {
+        sr_vault guess = { UINT64_C(1) << i };
+        if (guess.id != vault.id && guess.id != other.id)
+            MUST(sr_sync(guess) == -EBADF);
+    }
+    MUST(sr_sync((sr_vault){ far.id }) == -EBADF);
+    MUST(sr_file_get_stat((sr_file){ vault.id }, &stat) == -EBADF);
+    MUST(sr_snapshot_close((sr_snapshot){ vault.id }) == -EBADF);
+    MUST(sr_commit((sr_transaction){ vault.id }, SR_DURABLE) == -EBADF);
+    MUST(sr_keys_close((sr_keys){ vault.id }) == -EBADF);
+    MUST(sr_close((sr_vault){ far.id }) == -EBADF);
+
+    /* Of another vault. */
+    MUST(sr_file_name(vault, far, "/b") == -EINVAL);
+
+    /* An old handle means nothing when its place is taken by a new one. */
+    sr_file old = file;
+    MUST(sr_file_open(vault, "/a", SR_READ, 0, &file) == 0);
+    MUST(file.id != old.id);
+    MUST(sr_file_get_stat(old, &stat) == -EBADF);
+
+    /* What a vault opened goes with it. */
+    sr_transaction transaction;
+    sr_snapshot snapshot;
+    sr_walk walk;
+    MUST(sr_begin(vault, &transaction) == 0);
+    MUST(sr_snapshot_open(vault, &snapshot) == 0);
+    MUST(sr_walk_open(vault, "/", &walk) == 0);
+    MUST(sr_directory_open(vault, "/", &directory) == 0);
+    MUST(sr_close(vault) == 0);
+    MUST(sr_close(vault) == -EBADF);
+    sr_entry entry;
+    sr_walk_entry met;
+    MUST(sr_file_get_stat(file, &stat) == -EBADF);
+    MUST(sr_directory_next(directory, &entry) == -EBADF);
+    MUST(sr_walk_next(walk, &met) == -EBADF);
+    MUST(sr_snapshot_exists(snapshot, "/a") == -EBADF);
+    MUST(sr_roll_back(transaction) == -EBADF);
+    MUST(sr_file_get_stat(far, &stat) == 0);
+    MUST(sr_close(other) == 0);
+}
+
+static void arguments(void)
+{
+    sr_vault vault = make("arguments");
+    sr_file file;
+    sr_bytes bytes;
+    sr_stat stat;
+    sr_set set = { 0 };
+    sr_options how = options();
+    sr_vault opened;
+    char buffer[10];
+    MUST(sr_read_file(vault, NULL, &bytes) == -EINVAL);
+    MUST(sr_read_file(vault, "/a", NULL) == -EINVAL);
+    MUST(sr_write_file(vault, "/a", NULL, 1) == -EINVAL);
+    MUST(sr_write_file(vault, "/a", "x", UINT64_MAX) == -EINVAL);
+    MUST(sr_write_file(vault, "/a", NULL, 0) == 0);
+    MUST(sr_get_stat(vault, "/a", 7, &stat) == -EINVAL);
+    MUST(sr_get_stat(vault, "/a", SR_FOLLOW, NULL) == -EINVAL);
+    MUST(sr_set_stat(vault, "/a", SR_FOLLOW, NULL) == -EINVAL);
+    set.what = 1 << 20;
+    MUST(sr_set_stat(vault, "/a", SR_FOLLOW, &set) == -EINVAL);
+    set.what = SR_SET_MTIME | SR_SET_MTIME_NOW;
+    MUST(sr_set_stat(vault, "/a", SR_FOLLOW, &set) == -EINVAL);
+    MUST(sr_file_open(vault, "/a", 1 << 10, 0, &file) == -EINVAL);
+    MUST(sr_file_open(vault, "/a", 0, 0, &file) == -EINVAL);
+    MUST(sr_file_open(vault, "/a", SR_READ, 0, NULL) == -EINVAL);
+    MUST(sr_file_open(vault, "/a", SR_READ | SR_WRITE, 0, &file) == 0);
+    MUST(sr_pread(file, buffer, sizeof buffer, UINT64_MAX) == -EINVAL);
+    MUST(sr_pread(file, NULL, 1, 0) == -EINVAL);
+    MUST(sr_pread(file, NULL, 0, 0) == 0);
+    MUST(sr_pread(file, buffer, UINT64_MAX, 0) == -EINVAL);
+    MUST(sr_pwrite(file, buffer, 1, (uint64_t)-1) == -EINVAL);
+    MUST(sr_pwrite(file, buffer, 1, INT64_MAX) == -EFBIG);
+    MUST(sr_file_truncate(file, (uint64_t)-1) == -EINVAL);
+    MUST(sr_seek(file, 0, 9) == -EINVAL);
+    MUST(sr_seek(file, -1, SR_FROM_START) == -EINVAL);
+    MUST(sr_file_lock(file, 9) == -EINVAL);
+    MUST(sr_file_allocate(file, 9, 0, 1) == -EINVAL);
+    MUST(sr_file_find(file, 9, 0) == -EINVAL);
+    MUST(sr_rename(vault, "/a", "/b", 9) == -EINVAL);
+    MUST(sr_set_xattr(vault, "/a", SR_FOLLOW, "user.n", "x", 1, 9) == -EINVAL);
+    MUST(sr_make_node(vault, "/s", SR_KIND_SYMLINK, 0, 0) == -EINVAL);
+    MUST(sr_make_node(vault, "/s", 99, 0, 0) == -EINVAL);
+    MUST(sr_replace_file(vault, "/a", "x", 1, 9) == -EINVAL);
+    MUST(sr_take_snapshot(vault, "m", NULL, 1, false) == -EINVAL);
+    MUST(sr_take_snapshot(vault, "\xff", NULL, 0, false) == -EINVAL);
+    MUST(sr_settle_conflict(vault, "/a", 9, NULL) == -EINVAL);
+    MUST(sr_exists(vault, "/a") == 1);
+
+    /* Secrets and options. */
+    sr_secret bad = key;
+    MUST(sr_open(NULL, &key, &how, &opened) == -EINVAL);
+    MUST(sr_open("", &key, &how, &opened) == -EINVAL);
+    MUST(sr_open(place("arguments"), NULL, &how, &opened) == -EINVAL);
+    bad.kind = 99;
+    MUST(sr_open(place("arguments"), &bad, &how, &opened) == -EINVAL);
+    bad.kind = SR_RECIPIENT;
+    MUST(sr_open(place("arguments"), &bad, &how, &opened) == -EINVAL);
+    bad = (sr_secret){ SR_RECOVERY_CODE, "ABCD", 4 };
+    MUST(sr_open(place("arguments"), &bad, &how, &opened) == -EINVAL);
+    bad = (sr_secret){ SR_PASSPHRASE, NULL, 5 };
+    MUST(sr_open(place("arguments"), &bad, &how, &opened) == -EINVAL);
+    MUST(sr_create(place("nobody"), NULL, 0, &how, &opened, NULL) == -EINVAL);
+    how.flags = 1 << 30;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == -EINVAL);
+    how = options();
+    how.size = 3;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == -EINVAL);
+    how = options();
+    how.fingerprint = "0000";
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == -EINVAL);
+    /* A program that was compiled with an earlier, shorter header. */
+    how = options();
+    how.size = 12;
+    how.fingerprint = (const char *)1;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == 0);
+    MUST(sr_close(opened) == 0);
+
+    /* The fingerprint that is meant, and another one. */
+    sr_vault twin = make("twin");
+    sr_bytes mine, theirs;
+    MUST(sr_fingerprint(vault, &mine) == 0 && sr_fingerprint(twin, &theirs) == 0);
+    MUST(sr_close(twin) == 0 && sr_close(vault) == 0);
+    how = options();
+    how.fingerprint = (const char *)theirs.data;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == -EBADMSG);
+    how.fingerprint = (const char *)mine.data;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == 0);
+    MUST(sr_close(opened) == 0);
+    sr_bytes_free(&mine);
+    sr_bytes_free(&theirs);
+
+    /* Nothing to free is fine. */
+    sr_bytes nothing = { 0 };
+    sr_names no_names = { 0 };
+    sr_bytes_free(NULL), sr_bytes_free(&nothing);
+    sr_names_free(NULL), sr_names_free(&no_names);
+    sr_slots_free(NULL), sr_snapshots_free(NULL), sr_pulled_free(NULL);
+}
+
+static void recovery(void)
+{
+    sr_vault vault;
+    sr_bytes code;
+    sr_options how = options();
+    MUST(sr_create(place("recovery"), NULL, 0, &how, &vault, &code) == 0);
+    MUST(sr_close(vault) == 0);
+    sr_secret spelled = { SR_RECOVERY_CODE, code.data, code.len };
+    MUST(sr_open(place("recovery"), &spelled, &how, &vault) == 0);
+    MUST(sr_is_owner(vault) == 1);
+    MUST(sr_close(vault) == 0);
+    sr_keys keys;
+    sr_bytes slot;
+    MUST(sr_keys_open(place("recovery"), &spelled, &how, &keys) == 0);
+    MUST(sr_keys_unlocked_by(keys, &slot) == 0 && slot.len == 16);
+    MUST(sr_keys_remove(keys, "0123456789abcdef") == -EINVAL);
+    MUST(sr_keys_remove(keys, "x") == -EINVAL);
+    MUST(sr_keys_remove(keys, (char *)slot.data) == -EINVAL);
+    MUST(sr_keys_close(keys) == 0);
+    sr_bytes_free(&slot);
+    sr_bytes_free(&code);
+}
+
+/* ---- an owner that is killed */
+
+/* First, while this process has nothing open. */
+static void owners(void)
+{
+    int ready[2], status;
+    char byte, kept[4];
+    sr_vault vault;
+    sr_file file, unsynced;
+    sr_options how = options();
+    MUST(pipe(ready) == 0);
+    pid_t owner = fork();
+    MUST(owner >= 0);
+    if (owner == 0) {
+        vault = make("owners");
+        MUST(sr_write_file(vault, "/a", "kept", 4) == 0 && sr_sync(vault) == 0);
+        MUST(write(ready[1], "x", 1) == 1);
+        for (;;)
+            pause();
+    }
+    MUST(read(ready[0], &byte, 1) == 1);
+    MUST(sr_open(place("owners"), &key, &how, &vault) == 0);
+    MUST(sr_is_owner(vault) == 0);
+    MUST(sr_file_open(vault, "/a", SR_READ, 0, &file) == 0);
+    MUST(sr_file_open(vault, "/b", SR_READ | SR_WRITE | SR_CREATE, 0600, &unsynced) == 0);
+    MUST(sr_file_sync(unsynced) == 0);
+    MUST(sr_pwrite(unsynced, "lost?", 5, 0) == 5);
+    MUST(kill(owner, SIGKILL) == 0 && waitpid(owner, &status, 0) == owner);
+    MUST(sr_pread(file, kept, 4, 0) == 4 && memcmp(kept, "kept", 4) == 0);
+    MUST(sr_is_owner(vault) == 1);
+    MUST(sr_pread(unsynced, kept, 4, 0) == -ECONNABORTED);
+    MUST(strstr(sr_error_message(), "has gone") != NULL);
+    MUST(sr_file_close(unsynced) == 0);
+    MUST(sr_check(vault) == 1);
+    MUST(sr_close(vault) == 0);
+}
+
+/* ---- progress */
+
+struct heard {
+    sr_vault vault;
+    int calls;
+    int stop;
+    int inner;
+};
+
+static int hears(void *context, uint64_t bytes, uint64_t bytes_total)
+{
+    struct heard *heard = context;
+    MUST(bytes <= bytes_total);
+    heard->calls++;
+    /* Files may be used; a remote would wait for itself. */
+    MUST(sr_exists(heard->vault, "/a") == 1);
+    heard->inner = sr_push(heard->vault, "stick", NULL, NULL);
+    return heard->stop;
+}
+
+static void progress(void)
+{
+    sr_vault vault = make("progress");
+    struct heard heard = { vault, 0, 0, 0 };
+    char url[4200];
+    char *content = calloc(1, 3 << 20);
+    MUST(content);
+    for (size_t i = 0; i < 3 << 20; i++)
+        content[i] = (char)(i * 2654435761u >> 13);
+    MUST(sr_write_file(vault, "/a", content, 3 << 20) == 0);
+    free(content);
+    snprintf(url, sizeof url, "folder:%s/stick", base);
+    MUST(mkdir(place("stick"), 0700) == 0);
+    MUST(sr_add_remote(vault, "stick", url) == 0);
+    heard.stop = 1;
+    MUST(sr_push(vault, "stick", hears, &heard) == -ECANCELED);
+    MUST(heard.calls == 1 && heard.inner == -EDEADLK);
+    heard = (struct heard){ vault, 0, 0, 0 };
+    MUST(sr_push(vault, "stick", hears, &heard) == 0);
+    MUST(heard.calls > 0 && heard.inner == -EDEADLK);
+    MUST(sr_push(vault, "stick", NULL, NULL) == 0);
+    sr_names damaged;
+    MUST(sr_verify(vault, true, NULL, NULL, &damaged) == 1);
+    MUST(damaged.count == 0);
+    sr_names_free(&damaged);
+    MUST(sr_close(vault) == 0);
+}
+
+/* ---- threads and signals */
+
+static sr_vault shared_vault;
+static sr_file shared_file;
+static volatile sig_atomic_t ticks;
+
+static void tick(int number)
+{
+    (void)number;
+    ticks++;
+}
+
+static void *works(void *number)
+{
+    char path[32], text[32], found[32];
+    int me = (int)(intptr_t)number;
+    snprintf(path, sizeof path, "/thread-%d", me);
+    for (int i = 0; i < ROUNDS; i++) {
+        sr_file own;
+        sr_stat stat;
+        int len = snprintf(text, sizeof text, "%d of %d", i, me);
+        MUST(sr_write_file(shared_vault, path, text, (uint64_t)len) == 0);
+        MUST(sr_file_open(shared_vault, path, SR_READ, 0, &own) == 0);
+        MUST(sr_pread(own, found, sizeof found, 0) == len && memcmp(found, text, (size_t)len) == 0);
+        MUST(sr_file_close(own) == 0);
+        MUST(sr_pwrite(shared_file, text, 1, (uint64_t)me) == 1);
+        MUST(sr_get_stat(shared_vault, "/none", SR_FOLLOW, &stat) == -ENOENT);
+        MUST(strstr(sr_error_message(), "no such file") != NULL);
+    }
+    return NULL;
+}
+
+static void *closes(void *nothing)
+{
+    (void)nothing;
+    return (void *)(intptr_t)sr_close(shared_vault);
+}
+
+static void *reads_until_closed(void *nothing)
+{
+    char byte;
+    int64_t result;
+    (void)nothing;
+    while ((result = sr_pread(shared_file, &byte, 1, 0)) == 1)
+        ;
+    return (void *)(intptr_t)result;
+}
+
+static void threads(void)
+{
+    pthread_t all[THREADS];
+    struct sigaction action = { .sa_handler = tick };
+    struct itimerval every = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
+    shared_vault = make("threads");
+    MUST(sr_file_open(shared_vault, "/shared", SR_READ | SR_WRITE | SR_CREATE, 0600, &shared_file) == 0);
+    /* Without SA_RESTART, so that every system call of the library may be interrupted. */
+    MUST(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
+    for (intptr_t i = 0; i < THREADS; i++)
+        MUST(pthread_create(&all[i], NULL, works, (void *)i) == 0);
+    for (int i = 0; i < THREADS; i++)
+        MUST(pthread_join(all[i], NULL) == 0);
+    MUST(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    MUST(sr_check(shared_vault) == 1);
+
+    /* Closed by one thread while others read. */
+    for (int i = 0; i < 8; i++)
+        MUST(pthread_create(&all[i], NULL, reads_until_closed, NULL) == 0);
+    MUST(pthread_create(&all[8], NULL, closes, NULL) == 0);
+    for (int i = 0; i < 9; i++) {
+        void *result;
+        MUST(pthread_join(all[i], &result) == 0);
+        MUST((intptr_t)result == (i < 8 ? -EBADF : 0));
+    }
+}
+
+/* ---- fork */
+
+static void forks(void)
+{
+    sr_vault vault = make("forks"), other;
+    sr_file file;
+    sr_options how = options();
+    MUST(sr_file_open(vault, "/a", SR_READ | SR_WRITE | SR_CREATE, 0600, &file) == 0);
+    MUST(sr_pwrite(file, "parent", 6, 0) == 6);
+    pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0) {
+        char byte;
+        int good = sr_pread(file, &byte, 1, 0) == -EBADF && sr_sync(vault) == -EBADF
+            && sr_close(vault) == -EBADF && sr_file_close(file) == -EBADF
+            && sr_open(place("other"), &key, &how, &other) == -EOPNOTSUPP;
+        /* Not exit: what the parent registered for its own end is not for this process. */
+        _exit(good ? 0 : 3);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    char found[6];
+    MUST(sr_pread(file, found, 6, 0) == 6 && memcmp(found, "parent", 6) == 0);
+    MUST(sr_close(vault) == 0);
+    /* Nothing is open: a child may begin. */
+    child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(sr_open(place("forks"), &key, &how, &other) == 0 && sr_exists(other, "/a") == 1
+              && sr_close(other) == 0 ? 0 : 3);
+    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    MUST(argc == 2);
+    base = argv[1];
+    MUST(sr_abi() == SR_ABI && strlen(sr_version()) > 4);
+    MUST(sr_make_key_file(&key_file) == 0);
+    key = (sr_secret){ SR_KEY_FILE, key_file.data, key_file.len };
+    owners();
+    handles();
+    arguments();
+    recovery();
+    progress();
+    threads();
+    forks();
+    sr_bytes_free(&key_file);
+    printf("all refused, nothing broken\n");
+    return 0;
+}

@@ -1,0 +1,56 @@
+//! Runs a call without the interpreter's lock, and knows how many run.
+//!
+//! Takes   what asks a vault
+//! Gives   what it gave
+//! Never   lets the interpreter end under a call: CPython before 3.14 ends a thread that comes back then by unwinding it, which no Rust
+//!         function outlives
+//!
+//! Invariants
+//!  (1) A call is counted until its thread has the interpreter's lock again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+/// Calls that run.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the end of a program waits for calls of daemon threads, all vaults being closed: whoever waits for a remote may take longer.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// How often it looks.
+const END_LOOK: Duration = Duration::from_millis(1);
+
+/// Counts a call while it lives.                                                                              (1)
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What `call` gives, while other threads of Python run.
+pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
+    let _counted = Counted::new();
+    py.detach(call)
+}
+
+/// Waits until no call runs any more; for the end of the program, when all vaults are closed.
+#[pyfunction]
+pub(crate) fn wait_for_calls(py: Python<'_>) {
+    let begin = Instant::now();
+    py.detach(|| {
+        while RUNNING.load(Ordering::SeqCst) > 0 && begin.elapsed() < END_WAIT {
+            std::thread::sleep(END_LOOK);
+        }
+    });
+}

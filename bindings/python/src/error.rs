@@ -1,0 +1,100 @@
+//! Turns errors of the vault into exceptions.
+//!
+//! Takes   a `strongroom::Error`, and the paths of the call
+//! Gives   the exception of `strongroom/_errors.py` that fits, an `OSError` with `errno`, message and file names
+//! Never   gives an exception without `errno`, but for what is closed: that is a `ValueError`, as for Python's files
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use strongroom::{Error, filesystem};
+
+/// As Linux has them; all others come from the vault.
+const EINVAL: i32 = 22;
+const EIO: i32 = 5;
+
+/// The exception for `error`, of a call about `paths`.
+pub(crate) fn raise(py: Python<'_>, error: &Error, paths: &[&[u8]]) -> PyErr {
+    if matches!(error, Error::Closed) {
+        return PyValueError::new_err("the vault is closed");
+    }
+    let names: Vec<_> = paths.iter().map(|path| PyBytes::new(py, path)).collect();
+    let made = py.import("strongroom._errors").and_then(|errors| {
+        errors
+            .getattr("make")?
+            .call1((class(error), error.errno(), error.to_string(), names))
+    });
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(failed) => failed,
+    }
+}
+
+/// The exception for what `Read`, `Write` and `Seek` say: an error of the vault comes wrapped, and a position before the start is none of it.
+pub(crate) fn raise_io(py: Python<'_>, error: std::io::Error) -> PyErr {
+    match error.downcast::<Error>() {
+        Ok(error) => raise(py, &error, &[]),
+        Err(error) => {
+            let is_position = error.kind() == std::io::ErrorKind::InvalidInput;
+            let number = if is_position { EINVAL } else { EIO };
+            PyOSError::new_err((number, error.to_string()))
+        }
+    }
+}
+
+/// The class in `strongroom/_errors.py`; `OSError` for what any file system says.
+fn class(error: &Error) -> &'static str {
+    match error {
+        Error::File(
+            filesystem::Error::Damaged { .. }
+            | filesystem::Error::DamagedHistory
+            | filesystem::Error::LostAtRemote(_),
+        )
+        | Error::Damaged { .. }
+        | Error::Odd { .. }
+        | Error::HeaderLost { .. }
+        | Error::DatabaseLost { .. }
+        | Error::InterruptedCreate
+        | Error::InterruptedClone
+        | Error::InterruptedRecovery => "DamagedError",
+        Error::File(filesystem::Error::OnlyAtRemote(_)) => "RemoteError",
+        Error::File(_) | Error::TooManySymlinks | Error::PathTooLong | Error::NotOpenFor(_) => {
+            "OSError"
+        }
+        Error::Operation { error, .. } => class(error),
+        Error::Locked => "LockedError",
+        Error::LockLost => "LockLostError",
+        Error::OwnerGone => "OwnerGoneError",
+        Error::Changed => "ChangedError",
+        Error::NotAVault => "NotAVaultError",
+        Error::AlreadyAVault | Error::FolderNotEmpty => "VaultExistsError",
+        Error::WrongSecret(_) | Error::CostNotAllowed(_) | Error::NoSecret(_) => "WrongSecretError",
+        Error::OlderFolder(_)
+        | Error::OtherVault { .. }
+        | Error::PathOfAnother { .. }
+        | Error::UnknownVault { .. }
+        | Error::GenerationBehind { .. }
+        | Error::HeaderForeign { .. } => "UntrustedVaultError",
+        Error::InUse
+        | Error::BeingCreated
+        | Error::KeysContended
+        | Error::OwnerUnreachable
+        | Error::OtherVersion => "VaultInUseError",
+        Error::Revision(_) => "NoSuchSnapshotError",
+        Error::RemoteStopped | Error::BackupStopped => "StoppedError",
+        Error::Remote(_)
+        | Error::UnknownRemote(_)
+        | Error::RemoteName
+        | Error::RemoteNameTaken(_)
+        | Error::RemoteKept(_)
+        | Error::RemoteNotCreateOnly
+        | Error::RemoteAhead
+        | Error::RemoteBusy
+        | Error::RemoteUntrue(_)
+        | Error::ContentAway { .. }
+        | Error::NothingInCommon
+        | Error::DeviceReplaced
+        | Error::KeysInUse => "RemoteError",
+        _ => "VaultError",
+    }
+}

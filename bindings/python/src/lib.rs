@@ -1,0 +1,58 @@
+//! The native part of the Python package `strongroom`: the vault API as functions that Python can call.
+//!
+//! Takes   calls of `strongroom/*.py`, which is what Python programs see
+//! Gives   numbers, bytes and dictionaries; errors as the exceptions of `strongroom/_errors.py`
+//! Never   decides what a Python program would expect of a file or a path: that is written in Python
+//!
+//! Invariants
+//!  (1) The interpreter's lock is released in every call that asks the vault anything.                  [calls]
+//!  (2) In a process that was forked from the one that opened a vault, nothing of that vault is touched.   [opened]
+//!  (3) Nothing here is `unsafe`: bytes are copied between Python's objects and the vault's, in pieces.   [file]
+
+mod attributes;
+mod calls;
+mod error;
+mod file;
+mod history;
+mod keys;
+mod names;
+mod opened;
+mod remotes;
+mod secrets;
+mod told;
+mod transaction;
+mod vault;
+mod whole;
+
+/// What `strongroom/*.py` calls.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::calls::wait_for_calls;
+    #[pymodule_export]
+    use super::file::{File, open_file};
+    #[pymodule_export]
+    use super::history::{
+        Snapshot, differences, erase, read_snapshot, remove_snapshot, restore, select_snapshots,
+        take_snapshot, thin, usage,
+    };
+    #[pymodule_export]
+    use super::keys::{Keys, key_slots, new_key_file, new_recovery_code, open_keys};
+    #[pymodule_export]
+    use super::names::{
+        Listing, get_xattr, link, list_directory, list_xattrs, make_directories, make_directory,
+        make_node, make_symlink, read_link, remove_directory, remove_file, remove_tree,
+        remove_xattr, rename, set_attributes, set_xattr, stat,
+    };
+    #[pymodule_export]
+    use super::remotes::{
+        ContinuousSync, add_remote, check_remote, clone, conflicts, keep_in_sync, limit_remotes,
+        pull, push, remotes, remove_remote, settle_conflict, sync_with,
+    };
+    #[pymodule_export]
+    use super::transaction::{Transaction, begin, replace};
+    #[pymodule_export]
+    use super::vault::{Vault, create, open};
+    #[pymodule_export]
+    use super::whole::{accept_records, backup, check, information, rotation, space, sync, verify};
+}

@@ -1,0 +1,81 @@
+"""An end-to-end encrypted file system in one folder, for Python programs.
+
+>>> import strongroom
+>>> vault = strongroom.Vault.create("vault", passphrase="correct horse")     # doctest: +SKIP
+>>> with vault.open("/hello.txt", "w") as file:                              # doctest: +SKIP
+...     file.write("hello")
+
+``Vault`` makes and opens vaults. Files are Python's own file objects, functions are named as in ``os``, ``VaultPath`` is as
+``pathlib``, errors are ``OSError`` with ``errno``. ``strongroom.fsspec`` is a file system for pandas and others.
+"""
+
+import importlib.metadata
+
+from ._errors import (
+    ChangedError,
+    DamagedError,
+    LockedError,
+    LockLostError,
+    NoSuchSnapshotError,
+    NotAVaultError,
+    OwnerGoneError,
+    RemoteError,
+    StoppedError,
+    UntrustedVaultError,
+    VaultError,
+    VaultExistsError,
+    VaultInUseError,
+    WrongSecretError,
+)
+from ._files import RawFile
+from ._history import Snapshot, SnapshotInfo
+from ._keys import Keys, Slot, clone, key_slots, write_key_file
+from ._path import VaultPath
+from ._sync import Conflict, ContinuousSync, PullReport, PushReport, Remote, SyncReport
+from ._transaction import Transaction
+from ._tree import DirEntry
+from ._vault import Vault
+from ._whole import Damage, Information, Rotation, Space, Usage, VerifyReport
+
+__version__ = importlib.metadata.version("strongroom")
+
+__all__ = [
+    "ChangedError",
+    "Conflict",
+    "ContinuousSync",
+    "Damage",
+    "DamagedError",
+    "DirEntry",
+    "Information",
+    "Keys",
+    "LockLostError",
+    "LockedError",
+    "NoSuchSnapshotError",
+    "NotAVaultError",
+    "OwnerGoneError",
+    "PullReport",
+    "PushReport",
+    "RawFile",
+    "Remote",
+    "RemoteError",
+    "Rotation",
+    "Slot",
+    "Snapshot",
+    "SnapshotInfo",
+    "Space",
+    "StoppedError",
+    "SyncReport",
+    "Transaction",
+    "UntrustedVaultError",
+    "Usage",
+    "Vault",
+    "VaultError",
+    "VaultExistsError",
+    "VaultInUseError",
+    "VaultPath",
+    "VerifyReport",
+    "WrongSecretError",
+    "clone",
+    "key_slots",
+    "write_key_file",
+]

@@ -1,0 +1,55 @@
+"""Paths: what callers give, as the bytes that a vault knows, and back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Union
+
+if TYPE_CHECKING:
+    from ._path import VaultPath
+
+    #: What names a place in a vault.
+    AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", VaultPath]
+else:
+    AnyPath = Any
+
+
+def encode(path: AnyPath) -> bytes:
+    """The bytes of ``path``; text is UTF-8, and what is none there comes back as it was (``surrogateescape``)."""
+    if isinstance(path, str):
+        return path.encode("utf-8", "surrogateescape")
+    if isinstance(path, bytes):
+        return path
+    inside = getattr(path, "path_in_vault", None)
+    if inside is not None:
+        return encode(inside)
+    try:
+        given: Any = path
+        return encode(os.fspath(given))
+    except TypeError:
+        kind = type(path).__name__
+        raise TypeError(f"a path in a vault is str, bytes, os.PathLike or VaultPath, not {kind}") from None
+
+
+def decode(name: bytes) -> str:
+    """The text of ``name``; ``encode`` gives the same bytes again."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def like(path: AnyPath, name: bytes) -> Any:
+    """``name`` as bytes if ``path`` is bytes, else as text."""
+    return name if isinstance(path, bytes) else decode(name)
+
+
+def join(directory: bytes, name: bytes) -> bytes:
+    """``name`` below ``directory``."""
+    return directory + name if directory.endswith(b"/") else directory + b"/" + name
+
+
+def buffer(data: Any) -> bytes:
+    """``data`` as bytes: itself if it is that, else a copy of what a bytes-like object holds."""
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, str):
+        raise TypeError("a bytes-like object is required, not 'str'")
+    return memoryview(data).tobytes()

@@ -1,0 +1,70 @@
+"""What opens a vault, as callers give it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, List, Optional, Tuple, Union
+
+from ._errors import WrongSecretError
+
+#: A passphrase: text, its UTF-8, or a function that asks for it and is called only when it is needed.
+AnyPassphrase = Union[str, bytes, bytearray, Callable[[], Union[str, bytes]]]
+#: The path of a file, or its content.
+AnyFile = Union[str, bytes, "os.PathLike[str]"]
+
+#: As the native module takes it: a kind, bytes, and the passphrase of a key that has one.
+Given = Tuple[str, bytes, Optional[str]]
+
+_HELP = "give one of passphrase, recovery_code, key_file, identity_file"
+
+
+def passphrase_bytes(passphrase: AnyPassphrase) -> bytes:
+    """The bytes of a passphrase; asks for it if it is a function."""
+    value: Any = passphrase() if callable(passphrase) else passphrase
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def content(file: AnyFile) -> bytes:
+    """What a file of the disk holds; bytes are the content itself."""
+    if isinstance(file, bytes):
+        return file
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def source(
+    passphrase: Optional[AnyPassphrase],
+    recovery_code: Optional[str],
+    key_file: Optional[AnyFile],
+    identity_file: Optional[AnyFile],
+    identity_passphrase: Optional[str],
+) -> Callable[[], Given]:
+    """A function that gives the one secret that is there; it raises if there is none."""
+    given = [secret for secret in (passphrase, recovery_code, key_file, identity_file) if secret is not None]
+    if len(given) > 1:
+        raise TypeError("more than one secret; " + _HELP)
+
+    def find() -> Given:
+        if passphrase is not None:
+            return "passphrase", passphrase_bytes(passphrase), None
+        if recovery_code is not None:
+            return "recovery_code", recovery_code.encode(), None
+        if key_file is not None:
+            return "key_file", content(key_file), None
+        if identity_file is not None:
+            return "identity", content(identity_file), identity_passphrase
+        raise WrongSecretError(13, "nobody has the vault open, and no secret was given to open it with; " + _HELP)
+
+    return find
+
+
+def new_keys(passphrase: Optional[AnyPassphrase], key_file: Optional[AnyFile], recipient: Optional[str]) -> List[Given]:
+    """The keys that a new vault is made with."""
+    keys: List[Given] = []
+    if passphrase is not None:
+        keys.append(("passphrase", passphrase_bytes(passphrase), None))
+    if key_file is not None:
+        keys.append(("key_file", content(key_file), None))
+    if recipient is not None:
+        keys.append(("recipient", recipient.encode(), None))
+    return keys

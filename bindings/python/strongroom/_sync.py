@@ -1,0 +1,132 @@
+"""Remotes, and what moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+
+from . import _native
+from ._names import decode
+
+if TYPE_CHECKING:
+    import os
+
+    from ._vault import Vault
+
+#: Hears how far something is: bytes, and bytes in all. ``False`` stops it.
+Progress = Callable[[int, int], Optional[bool]]
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A remote of a vault."""
+
+    name: str
+    #: Where it is, without credentials.
+    url: str
+    #: Publications that this vault made there or read.
+    publications: int
+    #: Segments and snapshots that it has.
+    objects: int
+    #: Whether this device removes nothing there.
+    keeps: bool
+
+
+@dataclass(frozen=True)
+class PushReport:
+    """What a push did."""
+
+    #: Objects that went up, and their bytes.
+    objects: int
+    bytes: int
+    #: Publications that were made; 0: there was nothing new.
+    publications: int
+
+
+@dataclass(frozen=True)
+class PullReport:
+    """What a pull did."""
+
+    #: Objects that came down, and their bytes.
+    objects: int
+    bytes: int
+    #: Publications that were taken in; 0: there was nothing new.
+    publications: int
+    #: Names that came, went or mean another file now.
+    names: int
+    #: Files, directories and others that are new or were changed.
+    nodes: int
+    #: Names that were given because both sides changed one thing, and the first thousand of them.
+    conflicts: int
+    conflict_paths: Tuple[str, ...]
+    #: Texts that have the lines of both sides now, and the first thousand of them.
+    merged: int
+    merged_paths: Tuple[str, ...]
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> PullReport:
+        paths = {name: tuple(map(decode, found[name])) for name in ("conflict_paths", "merged_paths")}
+        return cls(**{**found, **paths})
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a sync did."""
+
+    pulled: PullReport
+    pushed: PushReport
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> SyncReport:
+        return cls(PullReport._of(found["pulled"]), PushReport(**found["pushed"]))
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A conflict copy: what one device had where another had published something else."""
+
+    path: str
+    #: The first digits of the id of the device that made it.
+    device: str
+    #: When that device had it, in UTC.
+    time: str
+    #: The path that it was made of.
+    beside: str
+    #: Whether something still has that path.
+    is_published: bool
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> Conflict:
+        path, beside = decode(found["path"]), decode(found["beside"])
+        if not beside.startswith("/"):
+            beside = path.rpartition("/")[0] + "/" + beside
+        return cls(path, found["device"], found["time"], beside, found["published"] is not None)
+
+
+class ContinuousSync:
+    """A continuous sync, until it or its vault is closed."""
+
+    def __init__(self, vault: Vault, native: _native.ContinuousSync) -> None:
+        self._inner = native
+        self._vault = vault
+        # Not forgotten when nobody keeps it.
+        vault._open[id(self)] = lambda: self
+
+    def finish(self) -> None:
+        """Ends it when what waits has gone to the remotes that work."""
+        self._vault._lets_go(self)
+        self._inner.close(True)
+
+    def close(self) -> None:
+        """Ends it at once. A second time does nothing."""
+        self._vault._lets_go(self)
+        self._inner.close(False)
+
+    def __enter__(self) -> ContinuousSync:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()

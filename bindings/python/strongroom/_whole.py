@@ -1,0 +1,101 @@
+"""Reports about a whole vault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from ._names import decode
+
+
+class Space(NamedTuple):
+    """How full a vault is."""
+
+    #: Of the disk, or the quota if that is less.
+    total_bytes: int
+    #: What a writer can still use.
+    free_bytes: int
+    #: Nodes in the vault.
+    nodes: int
+
+
+class Usage(NamedTuple):
+    """What stored content is for, in sealed bytes."""
+
+    #: What files name now, whether or not snapshots name it too.
+    live_bytes: int
+    #: What only snapshots hold.
+    kept_bytes: int
+    #: What nothing names any more; it comes back in the background.
+    waste_bytes: int
+
+
+@dataclass(frozen=True)
+class Information:
+    """What a vault is."""
+
+    #: What tells this vault from any other; printed when it was made.
+    fingerprint: str
+    #: The algorithms, by name.
+    suite: str
+    #: How often the header has changed.
+    generation: int
+    #: The newest epoch of keys.
+    epoch: int
+    #: The process that has the vault open.
+    owner_pid: int
+    #: Whether that process opened it for reading only.
+    read_only: bool
+    compression: str
+    #: Sealed bytes of content that is only at remotes.
+    away_bytes: int
+    #: Changes of devices and keys that nobody here made or accepted, a line each.
+    unknown_records: Tuple[str, ...]
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> Information:
+        return cls(**{**found, "unknown_records": tuple(found["unknown_records"])})
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How far a change of keys is."""
+
+    #: Whether what earlier keys sealed is being re-sealed.
+    is_running: bool
+    newest_epoch: int
+    #: The oldest epoch whose keys are still there.
+    oldest_epoch: int
+    #: Sealed bytes that need keys of earlier epochs.
+    bytes_left: int
+    #: What keeps it from continuing at this moment.
+    trouble: Optional[str]
+
+
+class Damage(NamedTuple):
+    """What a path lost."""
+
+    path: str
+    what: str
+    #: Whether the living state lost it, not only a snapshot.
+    now: bool
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a verification found."""
+
+    #: Whether everything that was looked at is as it was written.
+    sound: bool
+    #: Whether it reached the end; else a later one can go on.
+    finished: bool
+    bytes: int
+    blocks: int
+    #: Files of the vault folder that are not as they were written, and tables that do not agree, a sentence each.
+    problems: Tuple[str, ...]
+    damaged: Tuple[Damage, ...]
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> VerifyReport:
+        damaged = tuple(Damage(decode(path), what, now) for path, what, now in found["damaged"])
+        return cls(**{**found, "problems": tuple(found["problems"]), "damaged": damaged})

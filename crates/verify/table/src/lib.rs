@@ -1,0 +1,14 @@
+//! Reads the table of what a vault does in every language: `bindings/conformance.toml`, whose head says what each line means.
+//!
+//! Takes   the text of the table
+//! Gives   its cases, for the runner of each language; what is malformed is named
+//! Never   carries out a step: `tests/rust` does it with the library, `bindings/c` writes a program in C that does
+#![forbid(unsafe_code)]
+
+mod errno;
+mod table;
+mod value;
+
+pub use errno::errno;
+pub use table::{Begin, Case, Outcome, Step, Table};
+pub use value::Value;
