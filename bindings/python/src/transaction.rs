@@ -211,8 +211,8 @@ impl Transaction {
     /// Carries the changes out, all or none.
     fn commit(&self, py: Python<'_>, durable: bool) -> PyResult<()> {
         let transaction = self.opened.take()?;
-        let transaction =
-            transaction.ok_or_else(|| PyValueError::new_err("the transaction is closed: it has ended"))?;
+        let transaction = transaction
+            .ok_or_else(|| PyValueError::new_err("the transaction is closed: it has ended"))?;
         detached(py, || transaction.commit(durability(durable)))
             .map_err(|error| raise(py, &error, &[]))
     }

@@ -196,6 +196,9 @@ fn open_unseen(folder: &Path, devices: &Devices) -> Vault {
     super::evict::open_copy(devices, folder)
 }
 
+/// What a remote shows of a segment, given what was pushed.
+type Lie = fn(&[u8]) -> Vec<u8>;
+
 /// Goal: whatever a remote says of a segment, no wrong byte is read and nothing is taken for whole that is not. Method: each segment in
 /// turn has its end, its middle, or all of it changed while the vault is cloned; then the remote is honest again. SECURITY.md, claim 21.
 #[test]
@@ -205,7 +208,7 @@ fn a_remote_that_lies_while_it_is_cloned_makes_no_wrong_vault() {
     let (address, secret) = (devices.address(), devices.place.secret.clone());
     let expected = tree(&devices.vaults[0]);
     let honest = files(&remote(&devices).join("segments"));
-    let lies: [fn(&[u8]) -> Vec<u8>; 6] = [
+    let lies: [Lie; 6] = [
         |own| flipped(own, own.len() - 10),
         |own| flipped(own, own.len() - FOOTER_BYTES - 100),
         |own| flipped(own, contents_offset(own) - 200),
