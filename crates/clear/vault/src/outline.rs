@@ -291,6 +291,8 @@ fn storage(error: strongroom_segments::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use strongroom_format::BlockId;
 
     use super::*;
@@ -350,8 +352,8 @@ mod tests {
             place,
         });
         assert_eq!(joined(&nodes, u64::MAX), [0..131_100, 300_000..300_001]);
-        assert_eq!(joined(&nodes, 300_000), [0..131_100]);
-        assert_eq!(joined(&nodes, 5), [0..10]);
+        assert_eq!(joined(&nodes, 300_000), slice::from_ref(&(0..131_100)));
+        assert_eq!(joined(&nodes, 5), slice::from_ref(&(0..10)));
         assert!(joined(&[], 5).is_empty());
         let pieces = [(300_000, vec![1, 2, 3]), (5, vec![4; 10])];
         assert_eq!(find(&pieces, 300_001..300_003), Some(&[2, 3][..]));
