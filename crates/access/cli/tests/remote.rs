@@ -520,6 +520,8 @@ fn a_passphrase_alone_brings_nothing_back_unless_the_vault_is_guessable() {
     place.keyed(&["push", "v"]);
     place.done(&by_passphrase);
     assert!(place.done(&["info", "w"]).contains("guessable    "));
+    // What the clone said of its device is known before: keys that change in two places are another test.
+    place.keyed(&["sync", "v"]);
     let told = place.keyed(&["remote", "guessable", "v", "no"]);
     assert!(told.contains("key change"), "{told}");
     assert_eq!(info("v"), false);

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Objects first, in any order, then the publication that names them: cut at any moment, the remote is as it was before, and
-//!      the next push sends no byte again that arrived.                                            [11.4.1]
+//!      the next push sends no segment again that arrived.                                         [11.4.1]
 //!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
 
 use std::collections::HashMap;
@@ -160,10 +160,9 @@ impl Attempt<'_> {
             return Ok(Ended::Again);
         }
         if begun.was_pushing {
-            for kind in ["segments", "revisions"] {
-                let listed = self.remote.list(kind)?.into_iter();
+            for listed in self.remote.list("segments")? {
                 self.there
-                    .extend(listed.map(|one| (format!("{kind}/{}", one.name), one.len)));
+                    .insert(format!("segments/{}", listed.name), listed.len);
             }
         }
         let header = object_hash(&begun.header.0);

@@ -188,9 +188,7 @@ impl Remote for MemoryRemote {
                 true => (Created::AlreadyThere, 0),
                 false => (Created::New, bytes.len()),
             };
-            objects
-                .entry(name.clone())
-                .or_insert_with(|| bytes.clone());
+            objects.entry(name.clone()).or_insert_with(|| bytes.clone());
             self.tell(objects, name.as_str(), Answer::Created(&mut created));
             (created, len)
         })

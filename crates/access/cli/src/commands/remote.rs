@@ -150,7 +150,7 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
             "from the next push on a passphrase brings the vault back from a remote, and whoever can read a remote can try passphrases"
         }
         (true, Guessable::No) => {
-            "from the next push on remotes get nothing that a passphrase can be tried against; who read them before may have kept it: change the passphrases too (`strongroom key change`)"
+            "from the next push on remotes get nothing that a passphrase can be tried against; who read them before may have kept it: change the passphrases too (`strongroom key change`). If another device adds a key or device before it hears of this, what it says holds: see `strongroom info` after the next sync"
         }
     })
 }
