@@ -296,7 +296,7 @@ fn what_was_withheld_in_an_older_header_does_not_come_into_a_newer_one() {
     }
 }
 
-/// Goal: a device that is let in with a passphrase ends its clone although no passphrase opens what is at the remote, goes on with it
+/// Goal: a device that is let in with a passphrase ends its clone although no passphrase opens what is at the remote, also
 /// after a cut, and the remote has nothing of its passphrase.
 #[test]
 fn a_device_that_is_let_in_with_a_passphrase_goes_on_with_its_clone() {
