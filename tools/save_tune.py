@@ -68,7 +68,7 @@ def main():
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     figures = json.loads(output(BINARY, "tune", "--json", "--chart", folder / "providers.svg"))
-    benched = output("cargo", "bench", "--locked", "--quiet", "-p", "strongroom-crypto", "--bench", "seal").strip()
+    benched = output("cargo", "bench", "--locked", "--quiet", "-p", "strongroom-crypto", "--features", "every-provider", "--bench", "seal").strip()
     (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     (folder / "seal.txt").write_text(benched + "\n")
     write(folder, figures, benched)
@@ -78,7 +78,7 @@ def write(folder, figures, benched):
     rows, fastest, tied = behind(figures["rows"])
     (folder / "README.md").write_text(f"""# Crypto providers, {time.strftime("%Y-%m-%d")}
 
-`strongroom tune --chart providers.svg --json`, {figures["seconds"]:.0f} s, and `cargo bench -p strongroom-crypto --bench seal`, both of the release build, one after the other on
+`strongroom tune --chart providers.svg --json`, {figures["seconds"]:.0f} s, and `cargo bench -p strongroom-crypto --features every-provider --bench seal`, both of the release build, one after the other on
 a quiet machine. Written by `tools/save_tune.py`. Every figure: `figures.json`. What is measured and why it is chosen: [ADR 10](../../adr/0010-providers-measured.md).
 
 ![bars for each provider and size, scaling over threads, time of a call over its size](providers.svg)

@@ -5,7 +5,6 @@ cd "$(dirname "$0")/.."
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p strongroom-simulator --all-targets --features testing --locked -- -D warnings
-cargo build --locked -p strongroom-cli
 # BINDINGS chooses languages: BINDINGS=python leaves the C library out.
 left_out=()
 case ",${BINDINGS:-c,python}," in

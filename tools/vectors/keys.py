@@ -14,7 +14,8 @@ base.json holds the header as lines and what it says. Every other file is a chan
     secret    kind and text
     last_seen the newest generation seen before, or null
 
-Of remote-form, base.json holds the form's lines and those of the vault.json that it stands for; there is no last_seen.
+Of remote-form, base.json holds the form's lines and those of the vault.json that it stands for; there is no last_seen. A case whose
+form stands for another vault.json has a change of those lines too.
 """
 import base64, copy, difflib, hashlib, hmac, json, pathlib, unicodedata
 
@@ -340,8 +341,8 @@ def main():
                     bytes.fromhex(made["argon2"]["salt"]), base64.b64decode(made["sealed"])] for made in slots if "argon2" in made]
         return seal_record(epoch_key, derive("record naming", epoch_key), kind, bytes(32), cbor([number, content]))
 
-    def form(sealed, flags=("withheld",)):
-        values = {"format": FORMAT, "flags": list(flags)} | {name: base[name] for name in ("vault", "generation", "suite", "membership")}
+    def form(sealed, flags=("withheld",), changes=None):
+        values = {"format": FORMAT, "flags": list(flags)} | ({} if changes is None else {"guessable_changes": changes}) | {name: base[name] for name in ("vault", "generation", "suite", "membership")}
         values["slots"] = [{name: value for name, value in made.items() if name not in ("argon2", "sealed") or "argon2" not in made}
                            for made in base["slots"]]
         return values | ({} if sealed is None else {"withheld": b64(sealed)}) | {"grants": grants}
@@ -351,9 +352,10 @@ def main():
     form_lines = form_text.split("\n")
     write("base", {"lines": form_lines, "vault_json": lines}, REMOTE_FORM)
 
-    def form_case(name, spec, expect, why, changed=form_text, secret=by_code):
+    def form_case(name, spec, expect, why, changed=form_text, secret=by_code, vault_json=None):
         edits = difference(form_lines, changed.split("\n"))
-        write(name, {"spec": spec, "expect": expect, "why": why, "edits": edits, "secret": secret}, REMOTE_FORM)
+        other = {} if vault_json is None else {"vault_json": difference(lines, vault_json.split("\n"))}
+        write(name, {"spec": spec, "expect": expect, "why": why, "edits": edits, "secret": secret} | other, REMOTE_FORM)
 
     def other_slot(**changes):
         return [base["slots"][0] | changes]
@@ -383,6 +385,21 @@ def main():
     form_case("flags-both", "1.7.7", "format", "guessable too", encode(form(right, ("guessable", "withheld")), keys[1]))
     form_case("mixture", "1.7.7", "format", "a slot with its parameters and payload beside the record",
               encode(form(right) | {"slots": base["slots"]}, keys[1]))
+
+    def as_it_is(flags, changes):
+        return encode(form(None, flags, changes) | {"slots": base["slots"]}, keys[1])
+
+    def counted(name, why, flags, changes):
+        form_case(name, "1.7.6", "format", why, as_it_is(flags, changes))
+
+    form_case("ok-changes-taken-back", "1.7.6", "ok", "it was guessable once", encode(form(right, changes=2), keys[1]), vault_json=as_it_is((), 2))
+    form_case("ok-changes-guessable", "1.7.6", "ok", "it is guessable again", as_it_is(("guessable",), 3), by_passphrase,
+              as_it_is(("guessable",), 3))
+    form_case("ok-guessable", "1.7.6", "ok", "it is guessable", as_it_is(("guessable",), None), by_passphrase, as_it_is(("guessable",), None))
+    counted("changes-none", "no change, which nothing has to say", (), 0)
+    counted("changes-one", "one change, which the flag says", ("guessable",), 1)
+    counted("changes-odd", "an odd number without the flag", (), 3)
+    counted("changes-even", "an even number with the flag", ("guessable",), 2)
 
 
 if __name__ == "__main__":

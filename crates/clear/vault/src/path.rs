@@ -236,11 +236,14 @@ pub(crate) fn resolve_place_in<T: Tree>(
     path: &[u8],
     links: Links,
 ) -> Result<Place<T::Node>> {
+    let no_name = || filesystem::Error::InvalidArgument("the path ends in no name".into());
+    let mut names = path.split(|byte| *byte == b'/');
+    if names.rfind(|name| !name.is_empty()) == Some(b".") {
+        return Err(no_name().into());
+    }
     match Walk::begin(tree, path)?.run(links)? {
         End::Place(place) => Ok(place),
-        End::Node(_) => Err(Error::File(filesystem::Error::InvalidArgument(
-            "the path ends in no name".into(),
-        ))),
+        End::Node(_) => Err(no_name().into()),
     }
 }
 

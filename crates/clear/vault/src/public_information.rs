@@ -50,7 +50,7 @@ pub fn describe(folder: impl AsRef<Path>) -> Result<PublicInformation> {
         fingerprint: Fingerprint::of(header.vault).to_string(),
         suite: suite_name(header.suite).to_owned(),
         generation: header.generation,
-        guessable: header.guessable,
+        guessable: header.is_guessable(),
         slots: header.slots.iter().map(SlotInfo::from).collect(),
         members: list_members(&bytes)?
             .iter()

@@ -433,6 +433,7 @@ impl Vault {
         headers.reverse();
         let own = self.information()?.generation;
         let own_hash = self.remote_header_hash()?;
+        let newest = named;
         let named = named.filter(|(generation, _)| *generation > own);
         if let Some((generation, hash)) = named
             && !headers.contains(&(generation, hash))
@@ -443,12 +444,15 @@ impl Vault {
         // One that does not go on from the header in use says nothing about those behind it.
         let (mut refused, mut taken, mut diverged) = (None, false, false);
         for (generation, hash) in headers {
-            // Of the same generation: another device changed keys while this one forgot some.
-            if generation < own || hash == own_hash {
+            // Of the same generation: another device changed keys while this one forgot some. The one that was named last may go less
+            // far, and say whether remotes get something to guess at.
+            let is_newest = newest.is_some_and(|(_, newest)| newest == hash);
+            if hash == own_hash || (generation < own && !is_newest) {
                 continue;
             }
             match self.take_header(remote, (generation, hash), needed) {
                 Ok(is_newer) => taken = taken || is_newer,
+                Err(_) if generation < own => {}
                 Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
                 Err(Error::Keys(_)) => diverged = true,
                 Err(error) if named == Some((generation, hash)) => return Err(error),

@@ -401,6 +401,8 @@ impl Attempt<'_> {
                 report.bytes += if is_new { one.len } else { 0 };
                 if let VaultObject::Segment { .. } = one.object {
                     progress.bytes += one.len;
+                    // What was written since the push began goes up, too.
+                    progress.bytes_total = progress.bytes_total.max(progress.bytes);
                 }
                 uploaded.push(one);
                 go_on(told(progress))

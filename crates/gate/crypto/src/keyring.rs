@@ -190,7 +190,7 @@ impl Keyring {
     /// Whether remotes get what passphrase slots take, too.
     #[must_use]
     pub const fn is_guessable(&self) -> bool {
-        self.header.guessable
+        self.header.is_guessable()
     }
 
     /// The key slots, as the verified header lists them.

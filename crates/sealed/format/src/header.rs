@@ -37,9 +37,9 @@ pub struct Header {
     pub slots: Vec<Slot>,
     /// The epoch keys, sealed to each member.
     pub grants: Vec<Grant>,
-    /// Whether remotes get what passphrase slots take, too: then a passphrase alone brings the vault back from there, and whoever reads
-    /// the header there can try passphrases.                                                                 [1.7.6]
-    pub guessable: bool,
+    /// How often it was changed whether remotes get what passphrase slots take, too. If odd, they do: then a passphrase alone brings the
+    /// vault back from there, and whoever reads the header there can try passphrases.                         [1.7.6]
+    pub guessable_changes: u64,
     /// In the form for remotes, what `Lock::Withheld` lacks: the sealed record of it. `None` in a `vault.json`.  [1.7.7]
     pub withheld: Option<Vec<u8>>,
 }
@@ -309,6 +309,12 @@ impl Header {
 }
 
 impl Header {
+    /// Whether remotes get what passphrase slots take, too.                                                   [1.7.6]
+    #[must_use]
+    pub const fn is_guessable(&self) -> bool {
+        self.guessable_changes % 2 == 1
+    }
+
     /// Checks that it has one of the two forms, and no mixture.                                              [1.7.7]
     fn check_withheld(&self) -> Result<(), FormatError> {
         let is_withheld = |slot: &Slot| slot.lock == Lock::Withheld;
@@ -330,7 +336,7 @@ impl Header {
             slot.lock.kind() == SlotKind::Passphrase
                 && !(is_withheld(slot) && slot.sealed.is_empty())
         };
-        match self.guessable || self.slots.iter().any(is_mixed) {
+        match self.is_guessable() || self.slots.iter().any(is_mixed) {
             true => Err(invalid(
                 "withholds something of its passphrase slots and not all of it",
             )),

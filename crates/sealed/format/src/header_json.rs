@@ -26,7 +26,7 @@ const WITHHELD: &str = "withheld";
 
 /// The flags that a header has.
 fn flags(header: &Header) -> impl Iterator<Item = &'static str> {
-    let guessable = header.guessable.then_some(GUESSABLE);
+    let guessable = header.is_guessable().then_some(GUESSABLE);
     guessable
         .into_iter()
         .chain(header.withheld.is_some().then_some(WITHHELD))
@@ -37,6 +37,8 @@ fn flags(header: &Header) -> impl Iterator<Item = &'static str> {
 pub(crate) struct JsonBody {
     format: u64,
     flags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guessable_changes: Option<u64>,
     vault: String,
     generation: u64,
     suite: u64,
@@ -54,6 +56,7 @@ pub(crate) struct JsonFile {
     #[serde(rename = "format")]
     _format: u64,
     flags: Vec<String>,
+    guessable_changes: Option<u64>,
     vault: String,
     generation: u64,
     suite: u64,
@@ -105,6 +108,7 @@ impl From<&Header> for JsonBody {
         Self {
             format: FORMAT,
             flags: flags(header).map(str::to_owned).collect(),
+            guessable_changes: Some(header.guessable_changes).filter(|changes| *changes > 1),
             vault: hex::encode(&header.vault.0),
             generation: header.generation,
             suite: header.suite.number().into(),
@@ -165,6 +169,11 @@ impl JsonFile {
                 flag: printable(flag),
             });
         }
+        let guessable_changes = match self.guessable_changes {
+            None => self.flags.iter().any(|flag| flag == GUESSABLE).into(),
+            Some(0 | 1) => return Err(invalid("says a number of changes that its flags say")),
+            Some(changes) => changes,
+        };
         let withheld = self.withheld.as_ref();
         let withheld =
             withheld.map(|text| base64(text, "withheld part of the header", WITHHELD_BYTES_MAX));
@@ -203,7 +212,7 @@ impl JsonFile {
                 .into_iter()
                 .map(JsonGrant::into_grant)
                 .collect::<Result<_, _>>()?,
-            guessable: self.flags.iter().any(|flag| flag == GUESSABLE),
+            guessable_changes,
             withheld: withheld.transpose()?,
         };
         match flags(&header).eq(self.flags.iter().map(String::as_str)) {

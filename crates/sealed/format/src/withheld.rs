@@ -23,7 +23,7 @@ impl Header {
     /// What remotes do not get of this header, in canonical bytes; `None` if they get it as it is.
     #[must_use]
     pub fn to_withhold(&self) -> Option<Vec<u8>> {
-        if self.guessable {
+        if self.is_guessable() {
             return None;
         }
         let with_argon2 = |slot: &&Slot| matches!(slot.lock, Lock::Passphrase(_));
@@ -149,7 +149,7 @@ mod tests {
                 principal: PrincipalId([3; 32]),
                 bytes: Box::new([5; GRANT_BYTES]),
             }],
-            guessable: false,
+            guessable_changes: 0,
             withheld: None,
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     fn nothing_is_withheld_where_there_is_no_passphrase_or_the_header_says_so() {
         assert_eq!(header(vec![slot(1, Lock::KeyFile)]).to_withhold(), None);
         let guessable = Header {
-            guessable: true,
+            guessable_changes: 1,
             ..mixed()
         };
         assert_eq!(guessable.to_withhold(), None);
@@ -236,7 +236,7 @@ mod tests {
             remote.encode(|_| [0; 32]).unwrap_err()
         };
         refused(&|one| one.withheld = None);
-        refused(&|one| one.guessable = true);
+        refused(&|one| one.guessable_changes = 1);
         refused(&|one| one.slots[1] = passphrase(3));
         refused(&|one| one.slots[1].sealed = vec![1]);
         refused(&|one| one.slots.retain(|slot| slot.lock != Lock::Withheld));

@@ -154,7 +154,7 @@ impl OpenVault {
             Ok::<_, Error>(Some((next, lacks)))
         })?;
         let Some((next, lacks)) = followed else {
-            return Ok(false);
+            return self.on_keys(|keys| keys.take_guessable(header, &self.filesystem));
         };
         if lacks.iter().any(|epoch| *epoch >= needed) {
             return Ok(false);

@@ -223,11 +223,36 @@ impl HeldKeys {
         self.catch_up(follower)?;
         let next = self.keyring().follow_at_remote(header)?;
         let is_later = next.generation() > self.keyring().generation();
-        let header = next.header_bytes()?;
-        match is_later || !self.keyring().includes(&next) {
-            true => self.put(next, &header, false, follower),
-            false => Ok(()),
+        if !is_later && self.keyring().includes(&next) {
+            return Ok(());
         }
+        // What was said here, and is not known there yet, goes on to hold.                                   [1.7.11]
+        match next.with_newer_guessable_of(self.keyring())? {
+            Some(merged) => self.put(merged.keyring, &merged.header, false, follower),
+            None => {
+                let header = next.header_bytes()?;
+                self.put(next, &header, false, follower)
+            }
+        }
+    }
+
+    /// Takes in what a header whose other changes are all here says of what remotes get, if that is newer; gives whether it is. [1.7.11]
+    ///
+    /// # Errors
+    /// As `install`.
+    pub(crate) fn take_guessable(
+        &mut self,
+        header: &[u8],
+        follower: &dyn Follower,
+    ) -> Result<bool> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        let Some(merged) = self.keyring().with_newer_guessable_in(header)? else {
+            return Ok(false);
+        };
+        self.put(merged.keyring, &merged.header, true, follower)?;
+        Ok(true)
     }
 
     /// Adds a new device and acts as it from then on. `newest`: a later header, in which the device of this copy was replaced; the slot

@@ -13,6 +13,7 @@
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};
+use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
 use crate::keys::EpochKey;
 use crate::membership::handover::hand_over;
@@ -183,14 +184,50 @@ impl Keyring {
 
     /// Lets remotes have what passphrase slots take, too, or not any more. What was there was seen.
     ///
-    /// No record says it: of two changes that do not know of one another, the other one may count.
-    ///
     /// # Errors
     /// `NotADevice` or `Exhausted`.
     pub fn set_guessable(&self, guessable: bool) -> Result<Changed, KeyError> {
+        let changes = self.header.guessable_changes;
+        let changed = u64::from(self.is_guessable() != guessable);
+        let changes = changes.checked_add(changed).ok_or(KeyError::Exhausted)?;
+        self.with_guessable_changes(changes)
+    }
+
+    /// A header with what `other` says of that, if that is newer; `None` if it is not.                       [1.7.11]
+    ///
+    /// No record says it, so it is brought into headers in which another device changed keys meanwhile.
+    ///
+    /// # Errors
+    /// As `set_guessable`.
+    pub fn with_newer_guessable_of(&self, other: &Self) -> Result<Option<Changed>, KeyError> {
+        self.with_newer_guessable(other.header.guessable_changes)
+    }
+
+    /// The same of a header that goes no further than this one, and of which a member has made the MAC with the newest keys: whoever was
+    /// removed may have older ones.                                                                        [1.7.11]
+    ///
+    /// # Errors
+    /// As `set_guessable`.
+    pub fn with_newer_guessable_in(&self, header: &[u8]) -> Result<Option<Changed>, KeyError> {
+        match ReadHeader::new(header) {
+            Ok(read) if self.goes_on_from(&read.values.records) && read.has_mac_of(self) => {
+                self.with_newer_guessable(read.values.guessable_changes)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn with_newer_guessable(&self, changes: u64) -> Result<Option<Changed>, KeyError> {
+        if changes <= self.header.guessable_changes {
+            return Ok(None);
+        }
+        self.with_guessable_changes(changes).map(Some)
+    }
+
+    fn with_guessable_changes(&self, changes: u64) -> Result<Changed, KeyError> {
         self.require_device()?;
         let mut next = self.clone();
-        next.header.guessable = guessable;
+        next.header.guessable_changes = changes;
         next.raise_generation()?;
         next.into_changed()
     }

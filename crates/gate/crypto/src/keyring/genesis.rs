@@ -87,7 +87,7 @@ pub fn create(
         records: vec![genesis],
         slots: made.collect::<Result<_, _>>()?,
         grants: Vec::new(),
-        guessable: false,
+        guessable_changes: 0,
         withheld: None,
     };
     let epochs = BTreeMap::from([(Epoch(0), keys.epoch_key)]);

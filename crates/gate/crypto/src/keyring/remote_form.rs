@@ -184,10 +184,48 @@ mod tests {
         );
         let mut header = Header::decode(&made.header).unwrap().header;
         let mac = Header::decode(&made.header).unwrap().mac;
-        header.guessable = true;
+        header.guessable_changes = 1;
         let edited = header.encode(|_| mac).unwrap();
         let opened = unlock(&edited, &secret, None);
         assert_eq!(opened.unwrap_err(), UnlockError::HeaderEdited);
+    }
+
+    /// Goal: whoever was removed cannot say that remotes get something to guess at, with the keys that it had.
+    /// SECURITY.md, claims 2 and 24.
+    #[test]
+    fn what_another_header_says_of_guessing_counts_if_it_is_newer_and_of_the_newest_keys() {
+        let (made, _) = vault();
+        let first = made.keyring;
+        let said = first.set_guessable(true).unwrap();
+        let merged =
+            |keyring: &Keyring, header: &[u8]| keyring.with_newer_guessable_in(header).unwrap();
+        let forgot = first.forget_epochs_before(Epoch(0)).unwrap().keyring;
+        let taken = merged(&forgot, &said.header).unwrap();
+        assert!(taken.keyring.is_guessable());
+        assert_eq!(taken.keyring.generation(), forgot.generation() + 1);
+        assert!(
+            merged(&taken.keyring, &said.header).is_none(),
+            "it is known"
+        );
+        assert!(merged(&said.keyring, &made.header).is_none(), "it is older");
+        let back = said.keyring.set_guessable(false).unwrap();
+        let form = back.keyring.remote_header().unwrap();
+        assert!(!merged(&said.keyring, &form).unwrap().keyring.is_guessable());
+        assert!(merged(&back.keyring, &said.header).is_none());
+        // Of earlier keys, as those of somebody who was removed.
+        let later = first.begin_epoch(&SystemRandom).unwrap().keyring;
+        assert!(merged(&later, &said.header).is_none());
+        // Without keys.
+        let mut stored = Header::decode(&made.header).unwrap();
+        stored.header.guessable_changes = 9;
+        let edited = stored.header.encode(|_| stored.mac).unwrap();
+        assert!(merged(&first, &edited).is_none());
+        assert!(merged(&first, b"no header").is_none());
+        // A later header does not take back what this one says.
+        let added = later.set_guessable(true).unwrap().keyring;
+        let both = later.with_newer_guessable_of(&added).unwrap().unwrap();
+        assert!(both.keyring.is_guessable());
+        assert!(added.with_newer_guessable_of(&later).unwrap().is_none());
     }
 
     /// Method: each is sealed right and has a MAC that fits, as only a member can make it.

@@ -100,6 +100,14 @@ impl<'a> ReadHeader<'a> {
         })
     }
 
+    /// Whether its newest epoch is that of `keyring`, and (6) holds under it.
+    pub(crate) fn has_mac_of(&self, keyring: &Keyring) -> bool {
+        let expected = header_mac(keyring.newest_key(), self.covered);
+        self.values.vault == keyring.vault_id()
+            && self.membership.epoch() == keyring.epoch()
+            && bool::from(expected.ct_eq(&self.mac))
+    }
+
     /// The keyring of `signer`, once (5) and (6) hold.
     pub(crate) fn open(
         self,

@@ -50,7 +50,7 @@ fn header() -> Header {
         vault: VaultId(body.id().0),
         generation: 4,
         suite: SuiteId::Aes256GcmBlake3,
-        guessable: false,
+        guessable_changes: 0,
         withheld: None,
         records: vec![body.signed([7; 64])],
         slots: vec![

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use strongroom::filesystem::{Background, Clock, Options, Timestamp, limits::Thresholds};
 use strongroom::{Error, GoOn, IfOlder, KeyFile, OpenOptions, Secret, SyncReport, Tuning, Vault};
+use strongroom_format::Header;
 
 use crate::sync::contents::{Piece, Truth};
 use crate::unseen;
@@ -64,6 +65,8 @@ pub(crate) struct Device {
     pub(crate) durable: Vec<Piece>,
     /// Whether an older copy of its folder was put in its place.
     pub(crate) was_put_back: bool,
+    /// How many changes of what remotes get its header counted when it said something of that last.
+    pub(crate) said: u64,
     vault: Option<Vault>,
     key: KeyFile,
 }
@@ -100,6 +103,7 @@ impl Device {
             written: Vec::new(),
             durable: Vec::new(),
             was_put_back: false,
+            said: 0,
             vault: None,
             key: key.clone(),
         };
@@ -130,6 +134,14 @@ impl Device {
         let members = self.vault().information()?.members.into_iter();
         let mut own = members.filter(|member| member.is_device && member.is_this);
         Ok(own.next().map(|member| member.id).unwrap_or_default())
+    }
+
+    /// How many changes of what remotes get its header counts.
+    pub(crate) fn guessable_changes(&self) -> Result<u64, String> {
+        let path = self.folder.join("vault.json");
+        let header = fs::read(path).map_err(|error| error.to_string())?;
+        let stored = Header::decode(&header).map_err(|error| error.to_string())?;
+        Ok(stored.header.guessable_changes)
     }
 
     /// Opens the vault again that was closed.

@@ -112,6 +112,7 @@ impl History<'_> {
         self.keys_by = Some(of);
         let device = &mut self.devices[of];
         device.was_put_back = true;
+        device.said = 0;
         device.durable = older.durable;
         device.go_on_from(&older.folder)?;
         // Whom it removed since, and had not said so, is no removed one.

@@ -217,7 +217,8 @@ impl History<'_> {
                 .reopen()
                 .map(|()| "closed and opened".to_owned())
                 .map_err(Fail::Vault),
-            94..96 => self.rotate(number),
+            94..95 => self.rotate(number),
+            95..96 => self.say_guessable(number),
             96..97 => self.remove_device(number),
             97..98 => self.add_device().map_err(Fail::Violation),
             98.. if mode != Mode::Usual => self.copy(number, mode),

@@ -134,7 +134,25 @@ pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
         }
         sound(device).map_err(|why| format!("(5): device {}: {why}", device.number))?;
     }
-    Ok(())
+    judge_guessing(devices)
+}
+
+/// (3), of what was said of guessing.
+fn judge_guessing(devices: &[&Device]) -> Result<(), String> {
+    let mut all = Vec::new();
+    for device in devices {
+        all.push((device.guessable_changes()?, device.said, device.number));
+    }
+    let least = devices.iter().map(|device| device.said).max();
+    match all
+        .iter()
+        .any(|one| Some(one.0) < least || one.0 != all[0].0)
+    {
+        false => Ok(()),
+        true => Err(format!(
+            "(3): what was said of guessing is not what holds (changes, changes when it said so, device): {all:?}"
+        )),
+    }
 }
 
 fn failed(what: &'static str) -> impl Fn(Error) -> String {

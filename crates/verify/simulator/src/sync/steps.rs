@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::{
-    CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone,
+    CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, Guessable, Keys, NewRevision, SyncReport,
+    clone,
 };
 use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
 
@@ -306,6 +307,19 @@ impl History<'_> {
         }
         self.keys(number)?.rotate()?;
         Ok("keys rotated".to_owned())
+    }
+
+    /// At any time, also while others change keys: whatever a device said, and nobody took back, holds in the end.
+    pub(crate) fn say_guessable(&mut self, number: usize) -> Result<String, Fail> {
+        if !self.devices[number].is_member() || self.twins.is_some() {
+            return Ok("may not say what remotes get".to_owned());
+        }
+        let mut keys = self.keys(number)?;
+        let wish = *self.choices.one_of(&[Guessable::Yes, Guessable::No]);
+        let changed = keys.set_guessable(wish)?;
+        let device = &mut self.devices[number];
+        device.said = device.guessable_changes().map_err(Fail::Violation)?;
+        Ok(format!("{wish:?} to guessing, a change: {changed}"))
     }
 
     pub(crate) fn remove_device(&mut self, number: usize) -> Result<String, Fail> {
