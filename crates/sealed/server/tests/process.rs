@@ -34,11 +34,11 @@ struct Running {
 }
 
 impl Running {
-    fn start(folder: &Path, further: &[&str]) -> Self {
+    fn start(folder: &Path, listen: &str, further: &[&str]) -> Self {
         let mut child = Command::new(PROGRAM)
             .arg("serve")
             .arg(folder)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", listen])
             .args(further)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -121,7 +121,7 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
 fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
     let place = tempfile::tempdir().unwrap();
     let token = ok(&["account", "add", place.path().to_str().unwrap(), "anna"]);
-    let server = Running::start(place.path(), &[]);
+    let server = Running::start(place.path(), "127.0.0.1:0", &[]);
     let vault = server.open(token.trim(), "anna/v");
     let name = ObjectName::new("segments/canaryname").unwrap();
     vault.create(&name, b"canarybytes".to_vec()).unwrap();
@@ -144,79 +144,85 @@ fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
     }
 }
 
-/// Goal: what was answered as created is there after a kill at any moment, whole, and nothing else is left. Method: four that send
-/// segments and publications, a kill amidst, ten times.
+/// Goal: what was answered as created is there after a kill at any moment, whole, nothing else is left, and clients go on. Method: four
+/// that send segments and publications, and a server that is killed meanwhile, ten times.
 #[test]
 fn a_killed_server_keeps_what_it_answered_for() {
     let rounds: u64 = std::env::var("STRONGROOM_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
     let place = tempfile::tempdir().unwrap();
     let token = ok(&["account", "add", place.path().to_str().unwrap(), "anna"]);
     let kept: Mutex<Vec<(ObjectName, Vec<u8>)>> = Mutex::default();
-    let next = AtomicU64::new(1);
-    for round in 0..rounds {
-        let mut server = Running::start(place.path(), &["--no-tls"]);
-        // Nobody reads it, and a pipe that is full would stop the server.
-        let log = log_of(server.child.stderr.take().unwrap());
-        let killed = AtomicBool::new(false);
-        let created = AtomicU64::new(0);
-        thread::scope(|scope| {
-            for sender in 0..4_u64 {
-                let (server, token, kept, killed, created, next) =
-                    (&server, token.trim(), &kept, &killed, &created, &next);
-                scope.spawn(move || {
-                    let vault = server.open(token, "anna/v");
-                    for number in 0_u64.. {
-                        let bytes = format!("{round} {sender} {number} ").repeat(1 + (number as usize * 997) % 40_000);
-                        let bytes = bytes.into_bytes();
-                        let name = match number % 3 {
-                            0 => format!("publications/{:016}", next.load(Ordering::Relaxed)),
-                            _ => format!("segments/{}", blake3::hash(&bytes).to_hex()),
-                        };
-                        let name = ObjectName::new(name).unwrap();
-                        // The error of a killed server is tried again for a while: not here.
-                        if killed.load(Ordering::Relaxed) {
-                            return;
+    let (next, created) = (AtomicU64::new(1), AtomicU64::new(0));
+    let done = AtomicBool::new(false);
+    let start = |listen: &str| {
+        let mut server = Running::start(place.path(), listen, &["--no-tls"]);
+        // A pipe that nobody reads would stop the server.
+        log_of(server.child.stderr.take().unwrap());
+        server
+    };
+    let mut server = start("127.0.0.1:0");
+    let listen = server.at.split_once("://").unwrap().1.to_owned();
+    thread::scope(|scope| {
+        for sender in 0..4_u64 {
+            let vault = server.open(token.trim(), "anna/v");
+            let (kept, next, created, done) = (&kept, &next, &created, &done);
+            scope.spawn(move || {
+                for number in (0_usize..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let bytes = format!("{sender} {number} ").repeat(1 + number * 997 % 40_000);
+                    let bytes = bytes.into_bytes();
+                    let is_publication = number % 3 == 0;
+                    let name = match is_publication {
+                        true => format!("publications/{:016}", next.load(Ordering::Relaxed)),
+                        false => format!("segments/{}", blake3::hash(&bytes).to_hex()),
+                    };
+                    let name = ObjectName::new(name).unwrap();
+                    match vault.create(&name, bytes.clone()) {
+                        Ok(Created::New) => {
+                            created.fetch_add(1, Ordering::Relaxed);
+                            kept.lock().unwrap().push((name, bytes));
                         }
-                        match vault.create(&name, bytes.clone()) {
-                            Ok(Created::New) => {
-                                created.fetch_add(1, Ordering::Relaxed);
-                                kept.lock().unwrap().push((name, bytes));
-                            }
-                            Ok(Created::AlreadyThere) => {
-                                next.fetch_max(1 + vault.list("publications").map_or(0, |all| all.len() as u64), Ordering::Relaxed);
-                            }
-                            Err(_) => return,
-                        }
+                        // Somebody was faster, or it took effect before the kill.
+                        Ok(Created::AlreadyThere) => {}
+                        Err(error) => assert!(is_publication, "{error}"),
                     }
-                });
-            }
-            while created.load(Ordering::Relaxed) < 10 + round * 3 {
+                    if is_publication {
+                        let last = vault.list("publications").unwrap().len() as u64;
+                        next.store(last + 1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 1..=rounds {
+            while created.load(Ordering::Relaxed) < round * 13 {
                 thread::yield_now();
             }
-            let pid = rustix::process::Pid::from_child(&server.child);
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            killed.store(true, Ordering::Relaxed);
-        });
-        drop(server);
-        drop(log.join());
-    }
-    let mut server = Running::start(place.path(), &["--no-tls"]);
-    let log = log_of(server.child.stderr.take().unwrap());
+            server.child.kill().unwrap();
+            server.child.wait().unwrap();
+            server = start(&listen);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
     let vault = server.open(token.trim(), "anna/v");
     let kept = kept.into_inner().unwrap();
     for (name, bytes) in &kept {
         assert!(vault.read(name, 1 << 30).unwrap().unwrap() == *bytes, "{name}");
     }
     let there = vault.list("segments").unwrap().len() + vault.list("publications").unwrap().len();
-    assert!(there >= kept.len() && kept.len() as u64 >= rounds * 10);
-    let count = |folder: &str| -> usize {
-        let shelves = std::fs::read_dir(place.path().join(folder)).unwrap();
-        shelves
-            .map(|shelf| shelf.unwrap().path())
-            .map(|path| if path.is_dir() { std::fs::read_dir(path).unwrap().count() } else { 1 })
-            .sum()
-    };
-    assert_eq!((count("objects"), count("moving")), (there, 0));
+    assert!(there >= kept.len() && kept.len() as u64 >= rounds * 13);
+    // Once nothing is on its way, there is a file for each object and no other.
     drop(server);
-    drop(log.join());
+    let server = start(&listen);
+    assert_eq!((count(&place.path().join("objects")), count(&place.path().join("moving"))), (there, 0));
+    drop(server);
+}
+
+/// Files below a folder.
+fn count(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.path().is_dir() {
+            true => count(&entry.path()),
+            false => 1,
+        })
+        .sum()
 }
