@@ -25,7 +25,10 @@ struct Served {
 impl Served {
     fn new(quota: Quota) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let token = Accounts::open(folder.path()).unwrap().add("anna", quota).unwrap();
+        let token = Accounts::open(folder.path())
+            .unwrap()
+            .add("anna", quota)
+            .unwrap();
         let mut served = Self {
             server: None,
             token: token.reveal().to_owned(),
@@ -51,7 +54,10 @@ impl Served {
     fn url(&self, vault: &str) -> String {
         let print = self.server().fingerprint().unwrap();
         let at = self.server().address();
-        format!("https://{}@{at}/anna/{vault}?fingerprint={print}", self.token)
+        format!(
+            "https://{}@{at}/anna/{vault}?fingerprint={print}",
+            self.token
+        )
     }
 }
 
@@ -72,7 +78,14 @@ fn two_devices(served: &Served) -> (Place, Vault, Vault) {
     one.push("server", &mut |_| GoOn::Yes).unwrap();
     let folder = place.directory.path().join("two");
     let options = CloneOptions::default();
-    clone(&served.url("v"), &folder, &place.secret, options, &mut |_| GoOn::Yes).unwrap();
+    clone(
+        &served.url("v"),
+        &folder,
+        &place.secret,
+        options,
+        &mut |_| GoOn::Yes,
+    )
+    .unwrap();
     let two = Vault::open(&folder, place.secret.clone(), OpenOptions::default()).unwrap();
     assert_eq!(two.read("/first").unwrap(), content(3 << 20, 1));
     two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
@@ -98,9 +111,13 @@ fn what_is_published_is_heard_of_and_nobody_asks_while_nothing_happens() {
     };
     let (of_one, of_two) = (keep(&one), keep(&two));
     one.write("/letter", "from one").unwrap();
-    until("it comes to two", || two.read("/letter").is_ok_and(|bytes| bytes == b"from one"));
+    until("it comes to two", || {
+        two.read("/letter").is_ok_and(|bytes| bytes == b"from one")
+    });
     two.write("/answer", "from two").unwrap();
-    until("it comes to one", || one.read("/answer").is_ok_and(|bytes| bytes == b"from two"));
+    until("it comes to one", || {
+        one.read("/answer").is_ok_and(|bytes| bytes == b"from two")
+    });
     // What is due because of the change ends; then the devices wait, and nothing is asked for several seconds.
     let asked = || {
         let before = served.server().requests();
@@ -108,20 +125,28 @@ fn what_is_published_is_heard_of_and_nobody_asks_while_nothing_happens() {
         served.server().requests() - before
     };
     until("nothing is asked while nothing happens", || asked() == 0);
-    assert!(asked() + asked() <= 2, "each device waits again after most of a minute");
+    assert!(
+        asked() + asked() <= 2,
+        "each device waits again after most of a minute"
+    );
     // It is away for a moment, and comes back.
     let listen = served.server().address().to_string();
     served.server.take().unwrap().stop();
     one.write("/later", "from one").unwrap();
     served.start(&listen);
-    until("it comes to two", || two.read("/later").is_ok_and(|bytes| bytes == b"from one"));
+    until("it comes to two", || {
+        two.read("/later").is_ok_and(|bytes| bytes == b"from one")
+    });
     drop((of_one, of_two));
     assert_eq!(*failed.lock(), [""; 0]);
 }
 
 #[test]
 fn what_a_server_refuses_is_said_in_plain_words() {
-    let served = Served::new(Quota { bytes: 1 << 20, objects: 1000 });
+    let served = Served::new(Quota {
+        bytes: 1 << 20,
+        objects: 1000,
+    });
     let (_place, one) = Place::new();
     one.write("/big", content(3 << 20, 1)).unwrap();
     one.add_remote("server", &served.url("v")).unwrap();
@@ -131,10 +156,18 @@ fn what_a_server_refuses_is_said_in_plain_words() {
     let accounts = Accounts::open(served.folder.path()).unwrap();
     accounts.set_quota("anna", Quota::default()).unwrap();
     one.push("server", &mut |_| GoOn::Yes).unwrap();
-    assert_eq!(one.check_remote("server", true, &mut |_| GoOn::Yes).unwrap().problems, [""; 0]);
+    assert_eq!(
+        one.check_remote("server", true, &mut |_| GoOn::Yes)
+            .unwrap()
+            .problems,
+        [""; 0]
+    );
     accounts.renew_token("anna").unwrap();
     let refused = one.pull("server", &mut |_| GoOn::Yes).unwrap_err();
-    assert!(refused.to_string().contains("does not know this token"), "{refused}");
+    assert!(
+        refused.to_string().contains("does not know this token"),
+        "{refused}"
+    );
     assert!(!refused.to_string().contains(&served.token));
     assert!(matches!(refused, Error::Remote(_)), "{refused:?}");
 }

@@ -277,7 +277,9 @@ fn check_server(url: &Url) -> Result<()> {
         return refuse("a server is reached by https:; by http: only on this machine");
     }
     if url.password().is_some() {
-        return refuse("the URL of a server has a token and no password: https://TOKEN@server/account/vault");
+        return refuse(
+            "the URL of a server has a token and no password: https://TOKEN@server/account/vault",
+        );
     }
     if url.username().len() > TOKEN_BYTES_MAX {
         return refuse("the token in the URL is too long");
@@ -309,7 +311,12 @@ fn server(url: &Url) -> Result<Arc<dyn Remote>> {
     let mut bare = without_user(url.clone());
     bare.set_path("/");
     let path = url.path().trim_start_matches('/');
-    Ok(Arc::new(ServerRemote::new(&bare, path, &token, fingerprint)?))
+    Ok(Arc::new(ServerRemote::new(
+        &bare,
+        path,
+        &token,
+        fingerprint,
+    )?))
 }
 
 fn option(url: &Url, wanted: &str) -> Option<String> {
@@ -437,8 +444,14 @@ mod tests {
             ("https://host//photos", "names an account and a vault"),
             ("http://host/anna/photos", "only on this machine"),
             ("https://a:b@host/anna/photos", "no password"),
-            ("https://host/anna/photos?region=1", "unknown option `region`"),
-            ("https://host/anna/photos?fingerprint=00", "fingerprint in the URL is none"),
+            (
+                "https://host/anna/photos?region=1",
+                "unknown option `region`",
+            ),
+            (
+                "https://host/anna/photos?fingerprint=00",
+                "fingerprint in the URL is none",
+            ),
         ] {
             let error = Address::parse(bad).unwrap_err().to_string();
             assert!(error.contains(why), "{bad}: {error}");

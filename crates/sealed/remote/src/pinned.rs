@@ -50,7 +50,8 @@ pub(crate) fn only(fingerprint: Fingerprint) -> Result<ClientConfig, TlsError> {
         fingerprint,
         provider: Arc::clone(&provider),
     };
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = config
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
@@ -118,7 +119,14 @@ mod tests {
         let shown = pairs.join(":").to_uppercase();
         assert!(Fingerprint::parse(&plain).is_some());
         assert_eq!(Fingerprint::parse(&plain), Fingerprint::parse(&shown));
-        for bad in ["", "00", &plain[1..], &format!("{plain}0"), &"+f".repeat(32), &"ä".repeat(32)] {
+        for bad in [
+            "",
+            "00",
+            &plain[1..],
+            &format!("{plain}0"),
+            &"+f".repeat(32),
+            &"ä".repeat(32),
+        ] {
             assert_eq!(Fingerprint::parse(bad), None, "{bad}");
         }
     }

@@ -85,8 +85,13 @@ impl ServerRemote {
             .http1_only()
             .redirect(Policy::none())
             .user_agent(concat!("strongroom/", env!("CARGO_PKG_VERSION")));
+        if server.scheme() == "http" {
+            // In clear it stays on this machine.
+            client = client.no_proxy();
+        }
         if let Some(fingerprint) = fingerprint {
-            let only = pinned::only(fingerprint).map_err(|error| Error::Other(error.to_string()))?;
+            let only =
+                pinned::only(fingerprint).map_err(|error| Error::Other(error.to_string()))?;
             client = client.tls_backend_preconfigured(only);
         }
         let client = client.build();
@@ -113,10 +118,7 @@ impl ServerRemote {
     }
 
     /// Does `attempt` until it does not fail for a passing reason, or often and long enough.
-    fn persist<T, F>(&self, attempt: impl Fn() -> F) -> std::result::Result<T, Stop>
-    where
-        F: Future<Output = Tried<T>>,
-    {
+    fn persist<T>(&self, attempt: impl AsyncFn() -> Tried<T>) -> std::result::Result<T, Stop> {
         self.runtime.block_on(async {
             let begun = Instant::now();
             let mut pause = RETRY_FIRST;
@@ -148,7 +150,12 @@ impl ServerRemote {
     }
 
     /// Bytes of an object, at most `bytes_max` and one more if it has more.
-    fn get(&self, name: &ObjectName, range: Option<Range<u64>>, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    fn get(
+        &self,
+        name: &ObjectName,
+        range: Option<Range<u64>>,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
         let got = self.persist(async || {
             let mut request = self.object(Method::GET, name);
             if let Some(range) = &range {
@@ -196,10 +203,9 @@ impl From<Stop> for Error {
         };
         let title = refusal.title().to_owned();
         match refusal {
-            Refusal::NoToken
-            | Refusal::WrongToken
-            | Refusal::OtherAccount
-            | Refusal::Suspended => Self::Refused(title),
+            Refusal::NoToken | Refusal::WrongToken | Refusal::OtherAccount | Refusal::Suspended => {
+                Self::Refused(title)
+            }
             Refusal::BytesUsed | Refusal::ObjectsUsed | Refusal::VaultsUsed => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
             Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
@@ -393,11 +399,12 @@ fn refused(answer: Response) -> Tried<Response> {
         (None, StatusCode::RANGE_NOT_SATISFIABLE) => Refusal::Range,
         (None, _) => {
             let text = format!("it answered with status {}", status.as_u16());
-            let is_passing = status.is_server_error()
-                || matches!(status.as_u16(), 408 | 425 | 429);
+            let is_passing = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
             return Err(match is_passing {
                 true => Failure::Passing(Error::Unreachable(text)),
-                false => Failure::Final(Error::Other(format!("this is no Strongroom server: {text}"))),
+                false => Failure::Final(Error::Other(format!(
+                    "this is no Strongroom server: {text}"
+                ))),
             });
         }
     };
@@ -470,5 +477,9 @@ fn words_of(error: &reqwest::Error) -> String {
         source = inner.source();
     }
     let first = words.lines().next().unwrap_or_default();
-    first.chars().filter(|one| !one.is_control()).take(300).collect()
+    first
+        .chars()
+        .filter(|one| !one.is_control())
+        .take(300)
+        .collect()
 }

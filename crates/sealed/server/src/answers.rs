@@ -38,8 +38,8 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self(refusal) = self;
         let mut answer = document(&refusal.problem());
-        *answer.status_mut() = StatusCode::from_u16(refusal.status())
-            .expect("the statuses of refusals are statuses");
+        *answer.status_mut() =
+            StatusCode::from_u16(refusal.status()).expect("the statuses of refusals are statuses");
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         headers.insert(REFUSAL_HEADER, HeaderValue::from_static(refusal.code()));

@@ -86,7 +86,10 @@ impl App {
         Router::new()
             .route("/healthz", get(async || "alive\n"))
             .route("/readyz", get(ready))
-            .route("/v1/what-we-see", get(async || include_str!("what_we_see.txt")))
+            .route(
+                "/v1/what-we-see",
+                get(async || include_str!("what_we_see.txt")),
+            )
             .route("/v1/accounts/{account}", get(account))
             .route(&format!("{vault}/objects"), get(list_objects))
             .route(&format!("{vault}/objects/{{*name}}"), object)
@@ -109,7 +112,12 @@ impl App {
         apart(move || store.authorise(&token, &account)).await
     }
 
-    async fn vault(&self, headers: &HeaderMap, account: &str, vault: &str) -> Result<VaultKey, Refused> {
+    async fn vault(
+        &self,
+        headers: &HeaderMap,
+        account: &str,
+        vault: &str,
+    ) -> Result<VaultKey, Refused> {
         let account = self.authorise(headers, account).await?;
         if !is_part(vault) {
             return Err(Refusal::Name.into());
@@ -121,7 +129,10 @@ impl App {
     }
 
     /// Waits for the turn of an account to send an object.
-    async fn turn(&self, account: i64) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refused> {
+    async fn turn(
+        &self,
+        account: i64,
+    ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refused> {
         let own = {
             let mut all = self.uploads_of.lock();
             if all.len().is_power_of_two() {
@@ -192,7 +203,11 @@ struct AccountDocument {
     objects_max: Option<u64>,
 }
 
-async fn account(State(app): State<Arc<App>>, Path(name): Path<String>, headers: HeaderMap) -> Answer {
+async fn account(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
     let account = app.authorise(&headers, &name).await?;
     let limit = |max: u64| (max < i64::MAX as u64).then_some(max);
     Ok(document(&AccountDocument {
@@ -284,7 +299,11 @@ fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
 /// The part that is asked for of `len` bytes; `None` for a form that is left alone, as one may.
 fn range_of(range: &HeaderValue, len: u64) -> Result<Option<Range<u64>>, Refusal> {
     let parts = || {
-        let (first, last) = range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+        let (first, last) = range
+            .to_str()
+            .ok()?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
         let first: u64 = first.parse().ok()?;
         let last: u64 = match last {
             "" => u64::MAX,
@@ -343,7 +362,9 @@ async fn list_objects(
 ) -> Answer {
     let vault = app.vault(&headers, &account, &vault).await?;
     let [kind, after] = parameters(query.as_deref(), ["kind", "after"])?;
-    let kind = kind.filter(|kind| is_part(kind)).ok_or(Refusal::Parameter)?;
+    let kind = kind
+        .filter(|kind| is_part(kind))
+        .ok_or(Refusal::Parameter)?;
     let after = after.unwrap_or_default();
     if !after.is_empty() && ObjectName::new(format!("{kind}/{after}")).is_err() {
         return Err(Refusal::Parameter.into());
@@ -395,18 +416,21 @@ async fn events(
     let ending = app.ending.clone();
     let first = (last > known).then_some(last);
     let state = (follower, ending, first, known);
-    let events = stream::unfold(state, |(mut follower, mut ending, first, known)| async move {
-        let newest = match first {
-            Some(newest) => newest,
-            None => tokio::select! {
-                newest = follower.behind(known) => newest,
-                _ = ending.wait_for(|ending| *ending) => return None,
-            },
-        };
-        let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
-        let event = Event::default().id(newest.to_string()).data(text);
-        Some((Ok::<_, Infallible>(event), (follower, ending, None, newest)))
-    });
+    let events = stream::unfold(
+        state,
+        |(mut follower, mut ending, first, known)| async move {
+            let newest = match first {
+                Some(newest) => newest,
+                None => tokio::select! {
+                    newest = follower.behind(known) => newest,
+                    _ = ending.wait_for(|ending| *ending) => return None,
+                },
+            };
+            let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
+            let event = Event::default().id(newest.to_string()).data(text);
+            Some((Ok::<_, Infallible>(event), (follower, ending, None, newest)))
+        },
+    );
     let events = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE));
     Ok(named(events.into_response(), account))
 }
@@ -421,7 +445,11 @@ fn parameters<const N: usize>(
     names: [&str; N],
 ) -> Result<[Option<String>; N], Refusal> {
     let mut found = [const { None }; N];
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+    for pair in query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+    {
         // Nothing that may be said here needs a percent sign.
         let (name, value) = pair.split_once('=').ok_or(Refusal::Parameter)?;
         let at = names.iter().position(|known| *known == name);
@@ -458,7 +486,14 @@ mod tests {
         assert_eq!(of("bytes=3-"), Ok(Some(3..10)));
         assert_eq!(of("bytes=0-18446744073709551615"), Ok(Some(0..10)));
         assert_eq!(of("bytes=10-10"), Err(Refusal::Range));
-        for left in ["bytes=-5", "bytes=5-3", "bytes=1-2,4-5", "lines=1-2", "bytes=a-b", ""] {
+        for left in [
+            "bytes=-5",
+            "bytes=5-3",
+            "bytes=1-2,4-5",
+            "lines=1-2",
+            "bytes=a-b",
+            "",
+        ] {
             assert_eq!(of(left), Ok(None), "{left}");
         }
     }

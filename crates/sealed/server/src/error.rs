@@ -21,7 +21,9 @@ pub enum Error {
     #[error("there is an account {0} already")]
     AccountExists(String),
     /// Caller: an account cannot have that name.
-    #[error("{0:?} is no name of an account: it has small letters, digits, `.` and `-`, 64 at most")]
+    #[error(
+        "{0:?} is no name of an account: it has small letters, digits, `.` and `-`, 64 at most"
+    )]
     AccountName(String),
     /// Caller: the server has as many accounts as it may have.
     #[error("the server has as many accounts as it may have")]
@@ -33,7 +35,9 @@ pub enum Error {
     #[error("another server is running on this folder")]
     InUse,
     /// Caller: the folder belongs to a newer version, or holds something else.
-    #[error("the folder was written by a newer version (schema {found}, this version knows {known})")]
+    #[error(
+        "the folder was written by a newer version (schema {found}, this version knows {known})"
+    )]
     NewerSchema {
         /// What the database says.
         found: i64,

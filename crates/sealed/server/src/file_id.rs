@@ -71,7 +71,14 @@ mod tests {
         assert_ne!(FileId::random().unwrap(), id);
         let zeros = "0".repeat(32);
         assert_eq!(FileId::parse(&zeros).unwrap().shelf(), 0);
-        for bad in ["", "00", "..", &zeros[1..], &"A".repeat(32), &"+".repeat(32)] {
+        for bad in [
+            "",
+            "00",
+            "..",
+            &zeros[1..],
+            &"A".repeat(32),
+            &"+".repeat(32),
+        ] {
             assert_eq!(FileId::parse(bad), None, "{bad}");
         }
     }

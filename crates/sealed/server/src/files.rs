@@ -60,7 +60,11 @@ impl Files {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
         let open = |path: &Path| File::open(path).map_err(Error::io("opening a folder"));
-        let sync = |path: &Path| open(path)?.sync_all().map_err(Error::io("syncing a folder"));
+        let sync = |path: &Path| {
+            open(path)?
+                .sync_all()
+                .map_err(Error::io("syncing a folder"))
+        };
         sync(&objects)?;
         sync(folder)?;
         Ok(Self {

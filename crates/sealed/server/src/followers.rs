@@ -51,10 +51,12 @@ impl Followers {
 impl Follower {
     /// Waits until there is a publication behind `known`; gives its number.
     pub(crate) async fn behind(&mut self, known: u64) -> u64 {
-        match self.newest.wait_for(|newest| *newest > known).await {
-            Ok(newest) => *newest,
-            // Somebody thought that nobody follows: nothing comes any more.
-            Err(_) => std::future::pending().await,
+        let heard = self.newest.wait_for(|newest| *newest > known).await;
+        let heard = heard.ok().map(|newest| *newest);
+        match heard {
+            Some(newest) => newest,
+            // The server has gone: nothing comes any more.
+            None => std::future::pending().await,
         }
     }
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
-use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
 use strongroom_remote::ObjectName;
+use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
@@ -194,7 +194,12 @@ impl Ledger {
         self.change_account(name, change, params![name, token.0])
     }
 
-    fn change_account(&self, name: &str, change: &str, values: &[&dyn rusqlite::ToSql]) -> Result<()> {
+    fn change_account(
+        &self,
+        name: &str,
+        change: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<()> {
         match self.writer.lock().execute(change, values)? {
             0 => Err(Error::UnknownAccount(name.to_owned())),
             _ => Ok(()),
@@ -265,7 +270,13 @@ impl Ledger {
              ORDER BY object.name LIMIT ?5",
         )?;
         let (first, end) = (format!("{kind}/{after}"), format!("{kind}0"));
-        let values = params![vault.account, vault.name, first, end, PAGE_NAMES_MAX as i64 + 1];
+        let values = params![
+            vault.account,
+            vault.name,
+            first,
+            end,
+            PAGE_NAMES_MAX as i64 + 1
+        ];
         let rows = query.query_map(values, |row| {
             let name: String = row.get(0)?;
             Ok(PageObject {
@@ -417,7 +428,8 @@ fn may_add(
     let row = row.optional()?;
     let (id, last) = row.map_or((None, 0), |(id, last)| (Some(id), last));
     if let Some(id) = id {
-        let mut query = view.prepare_cached("SELECT 1 FROM object WHERE vault = ?1 AND name = ?2")?;
+        let mut query =
+            view.prepare_cached("SELECT 1 FROM object WHERE vault = ?1 AND name = ?2")?;
         if query.exists(params![id, name.as_str()])? {
             return Err(Refusal::AlreadyThere.into());
         }

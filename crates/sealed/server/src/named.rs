@@ -85,8 +85,18 @@ mod tests {
         assert_eq!(of("strongroom.json".into()), Named::Other);
         let number = of("publications/0000000000000012".into());
         assert_eq!(number, Named::Publication(12));
-        for bad in ["12", "00000000000000012", "0000000000000000", "000000000000001a", "99999999999999999999"] {
-            assert_eq!(of(format!("publications/{bad}")), Named::NoPublication, "{bad}");
+        for bad in [
+            "12",
+            "00000000000000012",
+            "0000000000000000",
+            "000000000000001a",
+            "99999999999999999999",
+        ] {
+            assert_eq!(
+                of(format!("publications/{bad}")),
+                Named::NoPublication,
+                "{bad}"
+            );
         }
     }
 }

@@ -52,7 +52,11 @@ pub(crate) fn failed(error: &Error) {
 fn write<T: Serialize>(kind: &'static str, line: &T) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let time_ms = millis(now.unwrap_or_default());
-    let timed = Timed { time_ms, kind, line };
+    let timed = Timed {
+        time_ms,
+        kind,
+        line,
+    };
     let Ok(mut text) = serde_json::to_vec(&timed) else {
         return;
     };

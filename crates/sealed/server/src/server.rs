@@ -69,8 +69,9 @@ impl Server {
             .map_err(Error::io("asking for the address"))?;
         let (ending, heard) = watch::channel(false);
         let app = App::new(store, heard.clone());
-        let (acceptor, fingerprint) =
-            tls.map_or((None, None), |tls| (Some(tls.acceptor), Some(tls.fingerprint)));
+        let (acceptor, fingerprint) = tls.map_or((None, None), |tls| {
+            (Some(tls.acceptor), Some(tls.fingerprint))
+        });
         let accepting = connections::run(listener, acceptor, app.router(), heard);
         let running = Some(runtime.spawn(accepting));
         Ok(Self {

@@ -128,7 +128,11 @@ impl Store {
     }
 
     /// An object and its bytes; `None` if there is none.
-    pub(crate) fn read(&self, vault: &VaultKey, name: &ObjectName) -> Result<Option<(Found, File)>> {
+    pub(crate) fn read(
+        &self,
+        vault: &VaultKey,
+        name: &ObjectName,
+    ) -> Result<Option<(Found, File)>> {
         let Some(found) = self.ledger.find(vault, name.as_str())? else {
             return Ok(None);
         };
@@ -168,9 +172,11 @@ impl Store {
 
     /// Whether it can be used.
     pub(crate) fn is_usable(&self) -> bool {
-        self.files.is_usable() && self.ledger.account("").is_err_and(|error| {
-            matches!(error, Error::UnknownAccount(_))
-        })
+        self.files.is_usable()
+            && self
+                .ledger
+                .account("")
+                .is_err_and(|error| matches!(error, Error::UnknownAccount(_)))
     }
 }
 
@@ -264,8 +270,8 @@ impl Accounts {
                 break;
             }
             for (vault, object) in some {
-                let object = ObjectName::new(object)
-                    .map_err(|error| Error::Lost(error.to_string()))?;
+                let object =
+                    ObjectName::new(object).map_err(|error| Error::Lost(error.to_string()))?;
                 self.0.remove_as(&vault, &object, Newest::Goes)?;
             }
         }

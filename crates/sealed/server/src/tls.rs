@@ -65,7 +65,10 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(cannot(&certificate))?;
     let first = chain.first().ok_or_else(|| {
-        Error::Certificate(format!("{}: there is no certificate in it", certificate.display()))
+        Error::Certificate(format!(
+            "{}: there is no certificate in it",
+            certificate.display()
+        ))
     })?;
     let fingerprint = shown(&openssl::sha::sha256(first));
     let key = PrivateKeyDer::from_pem_file(&key).map_err(cannot(&key))?;
@@ -175,7 +178,10 @@ mod tests {
                 certificate: certificate.to_owned(),
                 key: key.to_owned(),
             };
-            accepting(&tls, folder.path()).map(|_| ()).unwrap_err().to_string()
+            accepting(&tls, folder.path())
+                .map(|_| ())
+                .unwrap_err()
+                .to_string()
         };
         assert!(said(&empty, &key).contains("empty.pem: there is no certificate"));
         assert!(said(&certificate, &empty).contains("empty.pem"));

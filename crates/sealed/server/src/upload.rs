@@ -82,10 +82,15 @@ impl Upload {
     }
 
     /// Puts what comes into a new file of `files`.
-    pub(crate) async fn into_file(mut self, files: &Arc<Files>, said: Said) -> Result<Incoming, Refused> {
+    pub(crate) async fn into_file(
+        mut self,
+        files: &Arc<Files>,
+        said: Said,
+    ) -> Result<Incoming, Refused> {
         let files = Arc::clone(files);
         let mut incoming = apart(move || files.begin()).await?;
-        let mut piece = Vec::with_capacity(PIECE_BYTES.min(usize::try_from(said.len).unwrap_or(PIECE_BYTES)));
+        let mut piece =
+            Vec::with_capacity(PIECE_BYTES.min(usize::try_from(said.len).unwrap_or(PIECE_BYTES)));
         loop {
             let came = self.next().await?;
             let is_last = came.is_none();

@@ -16,7 +16,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_strongroom-server");
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(PROGRAM).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 fn ok(arguments: &[&str]) -> String {
@@ -51,7 +55,11 @@ impl Running {
         };
         let at = next("listening at ");
         let fingerprint = at.starts_with("https").then(|| next("fingerprint "));
-        Self { child, at, fingerprint }
+        Self {
+            child,
+            at,
+            fingerprint,
+        }
     }
 
     fn open(&self, token: &str, path: &str) -> std::sync::Arc<dyn Remote> {
@@ -96,27 +104,61 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
     ok(&["account", "add", folder, "bert"]);
     ok(&["account", "suspend", folder, "bert"]);
     let list = ok(&["account", "list", folder]);
-    assert_eq!(list, "anna  0 of 21474836480 bytes  0 objects\nbert  0 bytes  0 objects  suspended\n");
+    assert_eq!(
+        list,
+        "anna  0 of 21474836480 bytes  0 objects\nbert  0 bytes  0 objects  suspended\n"
+    );
     ok(&["account", "resume", folder, "bert"]);
     ok(&["account", "quota", folder, "bert", "--objects", "7"]);
     assert_ne!(ok(&["account", "token", folder, "anna"]), token);
     ok(&["account", "remove", folder, "anna"]);
-    assert_eq!(ok(&["account", "list", folder]), "bert  0 bytes  0 of 7 objects\n");
+    assert_eq!(
+        ok(&["account", "list", folder]),
+        "bert  0 bytes  0 of 7 objects\n"
+    );
     for (arguments, code, why) in [
-        (&["account", "remove", folder, "anna"][..], 1, "there is no account anna"),
-        (&["account", "add", folder, "bert"], 1, "there is an account bert already"),
-        (&["account", "add", folder, "../x"], 1, "no name of an account"),
-        (&["account", "add", folder, "cora", "--bytes", "much"], 2, "is no size"),
-        (&["serve", folder, "--listen", "0.0.0.0:0", "--no-tls"], 1, "on this machine only"),
+        (
+            &["account", "remove", folder, "anna"][..],
+            1,
+            "there is no account anna",
+        ),
+        (
+            &["account", "add", folder, "bert"],
+            1,
+            "there is an account bert already",
+        ),
+        (
+            &["account", "add", folder, "../x"],
+            1,
+            "no name of an account",
+        ),
+        (
+            &["account", "add", folder, "cora", "--bytes", "much"],
+            2,
+            "is no size",
+        ),
+        (
+            &["serve", folder, "--listen", "0.0.0.0:0", "--no-tls"],
+            1,
+            "on this machine only",
+        ),
         (&["serve", folder, "--certificate", "none"], 2, "--key"),
-        (&["serve", folder, "--certificate", "none", "--key", "none"], 1, "none:"),
+        (
+            &["serve", folder, "--certificate", "none", "--key", "none"],
+            1,
+            "none:",
+        ),
         (&["serve", "/nowhere/at/all"], 1, "making a folder"),
     ] {
         let (found, out, error) = run(arguments);
-        assert!(found == code && error.contains(why) && out.is_empty(), "{arguments:?}: {found} {error}");
+        assert!(
+            found == code && error.contains(why) && out.is_empty(),
+            "{arguments:?}: {found} {error}"
+        );
     }
 }
 
+/// SECURITY.md, claim 22.
 #[test]
 fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
     let place = tempfile::tempdir().unwrap();
@@ -129,26 +171,54 @@ fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
     assert!(server.open("canarytoken", "anna/v").has(&name).is_err());
     let (code, log) = server.stop();
     assert_eq!(code, Some(0));
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let said: Vec<_> = lines
         .iter()
-        .map(|line| (line["method"].as_str().unwrap(), line["status"].as_u64().unwrap(), line["account"].as_str()))
+        .map(|line| {
+            (
+                line["method"].as_str().unwrap(),
+                line["status"].as_u64().unwrap(),
+                line["account"].as_str(),
+            )
+        })
         .collect();
-    assert_eq!(said, [("PUT", 201, Some("anna")), ("GET", 200, Some("anna")), ("HEAD", 401, None)]);
-    assert_eq!(lines[0]["route"], "/v1/vaults/{account}/{vault}/objects/{*name}");
-    assert!(!log.contains("canary") && !log.contains(token.trim()), "{log}");
+    assert_eq!(
+        said,
+        [
+            ("PUT", 201, Some("anna")),
+            ("GET", 200, Some("anna")),
+            ("HEAD", 401, None)
+        ]
+    );
+    assert_eq!(
+        lines[0]["route"],
+        "/v1/vaults/{account}/{vault}/objects/{*name}"
+    );
+    assert!(
+        !log.contains("canary") && !log.contains(token.trim()),
+        "{log}"
+    );
     // Nor is the token in the folder.
     for file in ["server.db", "server.db-wal"] {
         let bytes = std::fs::read(place.path().join(file)).unwrap_or_default();
-        assert!(!bytes.windows(token.trim().len()).any(|part| part == token.trim().as_bytes()));
+        assert!(
+            !bytes
+                .windows(token.trim().len())
+                .any(|part| part == token.trim().as_bytes())
+        );
     }
 }
 
 /// Goal: what was answered as created is there after a kill at any moment, whole, nothing else is left, and clients go on. Method: four
 /// that send segments and publications, and a server that is killed meanwhile, ten times.
+/// SECURITY.md, claim 25.
 #[test]
 fn a_killed_server_keeps_what_it_answered_for() {
-    let rounds: u64 = std::env::var("STRONGROOM_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
+    let rounds: u64 =
+        std::env::var("STRONGROOM_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
     let place = tempfile::tempdir().unwrap();
     let token = ok(&["account", "add", place.path().to_str().unwrap(), "anna"]);
     let kept: Mutex<Vec<(ObjectName, Vec<u8>)>> = Mutex::default();
@@ -205,14 +275,23 @@ fn a_killed_server_keeps_what_it_answered_for() {
     let vault = server.open(token.trim(), "anna/v");
     let kept = kept.into_inner().unwrap();
     for (name, bytes) in &kept {
-        assert!(vault.read(name, 1 << 30).unwrap().unwrap() == *bytes, "{name}");
+        assert!(
+            vault.read(name, 1 << 30).unwrap().unwrap() == *bytes,
+            "{name}"
+        );
     }
     let there = vault.list("segments").unwrap().len() + vault.list("publications").unwrap().len();
     assert!(there >= kept.len() && kept.len() as u64 >= rounds * 13);
     // Once nothing is on its way, there is a file for each object and no other.
     drop(server);
     let server = start(&listen);
-    assert_eq!((count(&place.path().join("objects")), count(&place.path().join("moving"))), (there, 0));
+    assert_eq!(
+        (
+            count(&place.path().join("objects")),
+            count(&place.path().join("moving"))
+        ),
+        (there, 0)
+    );
     drop(server);
 }
 

@@ -100,7 +100,10 @@ pub(crate) struct Answer {
 impl Answer {
     /// The code of the refusal.
     pub(crate) fn code(&self) -> &str {
-        let line = self.head.lines().find_map(|line| line.strip_prefix("strongroom-refusal: "));
+        let line = self
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("strongroom-refusal: "));
         line.unwrap_or("none")
     }
 }
@@ -108,7 +111,8 @@ impl Answer {
 /// A request whose head is as it is given, but for host and connection.
 pub(crate) fn ask(at: SocketAddr, method: &str, path: &str, head: &str, body: &[u8]) -> Answer {
     let mut line = TcpStream::connect(at).unwrap();
-    line.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    line.set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n");
     line.write_all(head.as_bytes()).unwrap();
     // The server may have answered and closed already.
@@ -121,7 +125,10 @@ pub(crate) fn answer(mut line: TcpStream) -> Answer {
     let mut came = Vec::new();
     // Broken off by who does not read what was sent: what came before counts.
     let _ = line.read_to_end(&mut came);
-    let end = came.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
+    let end = came
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("an answer has a head");
     let head = String::from_utf8(came[..end].to_vec()).unwrap();
     Answer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
@@ -133,5 +140,8 @@ pub(crate) fn answer(mut line: TcpStream) -> Answer {
 /// What a request says about these bytes.
 pub(crate) fn said(bytes: &[u8]) -> String {
     let hash = blake3::hash(bytes).to_hex();
-    format!("content-length: {}\r\nstrongroom-blake3: {hash}\r\n", bytes.len())
+    format!(
+        "content-length: {}\r\nstrongroom-blake3: {hash}\r\n",
+        bytes.len()
+    )
 }
