@@ -82,6 +82,8 @@ impl ServerRemote {
         token.set_sensitive(true);
         let mut client = Client::builder()
             .connect_timeout(CONNECT)
+            // Sooner than the server, so that none is used that is just being closed.
+            .pool_idle_timeout(SILENCE / 2)
             .http1_only()
             .redirect(Policy::none())
             .user_agent(concat!("strongroom/", env!("CARGO_PKG_VERSION")));

@@ -31,7 +31,9 @@ use futures_util::stream;
 use parking_lot::Mutex;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
-use strongroom_remote::protocol::{Newest, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part};
+use strongroom_remote::protocol::{
+    Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::answers::{Refused, document};
@@ -172,7 +174,11 @@ async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Respo
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let answer = next.run(request).await;
+    let mut answer = next.run(request).await;
+    if answer.status().is_client_error() && !answer.headers().contains_key(REFUSAL_HEADER) {
+        // A path that is no text, for which no handler was asked.
+        answer = Refused(Refusal::Name).into_response();
+    }
     request_log::answered(&request_log::Line {
         method: method.as_str(),
         route: route.as_ref().map_or("", |route| route.as_str()),

@@ -4,8 +4,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use strongroom_remote::{Address, Created, ObjectName, Remote};
@@ -293,6 +293,43 @@ fn a_killed_server_keeps_what_it_answered_for() {
         (there, 0)
     );
     drop(server);
+}
+
+/// Goal: memory does not grow with what is on its way. Method: 64 objects at once, by two accounts, and the most memory that the process
+/// ever had. `STRONGROOM_MIB` says how long each is.
+#[test]
+fn many_uploads_at_once_take_little_memory() {
+    let mib: usize = std::env::var("STRONGROOM_MIB").map_or(2, |mib| mib.parse().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let tokens = ["anna", "bert"].map(|name| (name, ok(&["account", "add", folder, name])));
+    let mut server = Running::start(place.path(), "127.0.0.1:0", &["--no-tls"]);
+    log_of(server.child.stderr.take().unwrap());
+    let barrier = Barrier::new(64);
+    thread::scope(|scope| {
+        for number in 0..64_usize {
+            let (name, token) = &tokens[number % 2];
+            let (server, barrier) = (&server, &barrier);
+            scope.spawn(move || {
+                let vault = server.open(token.trim(), &format!("{name}/v"));
+                let bytes = vec![number as u8; mib << 20];
+                let one = ObjectName::new(format!("segments/{number}")).unwrap();
+                barrier.wait();
+                assert_eq!(vault.create(&one, bytes).unwrap(), Created::New);
+            });
+        }
+    });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let most = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    let kib: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+    println!(
+        "64 uploads of {mib} MiB: {} MiB of memory at most",
+        kib >> 10
+    );
+    assert!(kib >> 10 <= 200, "{kib} KiB");
 }
 
 /// Files below a folder.

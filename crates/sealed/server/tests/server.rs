@@ -305,7 +305,7 @@ fn no_path_leads_out_of_a_vault() {
             let body: &[u8] = if method == "PUT" { b"x" } else { b"" };
             let answer = place.ask(method, below, &said(body), body);
             assert!(
-                (400..500).contains(&answer.status),
+                (400..500).contains(&answer.status) && answer.code() != "none",
                 "{method} {below}: {answer:?}"
             );
         }
@@ -381,7 +381,7 @@ fn bytes_that_are_not_what_was_said_are_no_object_and_leave_no_file() {
         ("objects/a", header("67108865", &hash), "too-long"),
         (
             "objects/a",
-            header("18446744073709551615", &hash),
+            header("9223372036854775807", &hash),
             "too-long",
         ),
         (&other, header("5", &hash), "hash"),
