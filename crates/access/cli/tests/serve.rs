@@ -96,8 +96,6 @@ fn one_command_serves_a_vault_that_is_pushed_cloned_and_kept_over_a_restart() {
     assert_eq!(place.keyed(&["cat", "copy:/more"]), "more");
     assert_eq!(again.interrupt(), Some(0));
     assert!(again.lines.next().is_none(), "the token is shown once");
-    let gone = place.keyed_fails(15, &["pull", "v"]);
-    assert!(!gone.contains(&token), "{gone}");
 }
 
 #[test]

@@ -416,7 +416,7 @@ async fn events(
     let vault = app.vault(&headers, &account, &vault).await?;
     let [after] = parameters(query.as_deref(), ["after"])?;
     let known = number(after)?;
-    let mut follower = app.followers.follow(&vault);
+    let follower = app.followers.follow(&vault);
     let store = Arc::clone(&app.store);
     let last = apart(move || store.last(&vault)).await?;
     let ending = app.ending.clone();
