@@ -14,6 +14,7 @@ pub(crate) mod location;
 pub(crate) mod mount_helper;
 pub(crate) mod pattern;
 pub(crate) mod remote;
+pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod tool;
@@ -35,6 +36,7 @@ use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
 use crate::arguments::remote::{Clone, Evict, Limits, Pin, Push, Remote, Sync, Unpin};
+use crate::arguments::serve::Serve;
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -156,6 +158,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
     )]
     Remote(Remote),
+    /// Runs a server that keeps sealed vaults for other devices and people, until it is interrupted
+    #[command(after_help = help::serve())]
+    Serve(Serve),
     /// Brings what other devices pushed to a remote into the vault, and joins it with what changed here
     #[command(after_help = help::pull())]
     Pull(Push),

@@ -36,6 +36,7 @@ mod repair;
 mod retention;
 mod rotate;
 mod secret;
+mod serve;
 mod show;
 mod tune;
 mod tune_chart;
@@ -67,6 +68,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Remote(arguments) => remote::remote(&arguments.command),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Pull(arguments) => remote::pull(&arguments),
         Command::Push(arguments) => remote::push(&arguments),
         Command::Evict(arguments) => evict::evict(&arguments),

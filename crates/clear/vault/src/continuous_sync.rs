@@ -2,7 +2,8 @@
 //!
 //! Takes   an open vault, in whatever process its owner is, and how often remotes are asked at least
 //! Gives   reports of what moved, what failed and what works again
-//! Never   asks a remote more than once a second while nothing changes, or gives up on one that cannot be reached
+//! Never   asks a remote more than once a second while nothing changes, or gives up on one that cannot be reached; asks one again and
+//!         again at which it can wait
 //! Spec    spec/11-sync.md, 11.4 and 11.6
 //!
 //! Invariants
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use strongroom_remote::{Address, Remote};
 
+use crate::follower::{Follower, Works};
 use crate::pull::{Reached, SyncReport};
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
@@ -43,6 +45,10 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// A remote is asked so often while things move, and less often the longer nothing does.
 const POLL_MIN: Duration = Duration::from_secs(1);
+
+/// A remote at which one hears of what is published is asked so often all the same: it may keep something back, and a push of another
+/// device that never ended counts as cut off some time.
+const POLL_FOLLOWED: Duration = Duration::from_secs(5 * 60);
 
 /// A remote that failed is left alone for a second, then for twice as long each time, at most for so long.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -151,6 +157,8 @@ struct Place {
     name: String,
     /// Once it was reached.
     remote: Option<Arc<dyn Remote>>,
+    /// Waits there for what others publish, once it was reached.
+    follower: Option<Follower>,
     /// Its disk can be unmounted between two looks: nothing of it is held open.
     is_folder: bool,
     /// The mark of the vault, and since when it is that.
@@ -176,6 +184,7 @@ impl Place {
             number: row.number,
             name: row.name.clone(),
             remote: None,
+            follower: None,
             is_folder: Address::parse(&row.address).is_ok_and(|address| address.is_folder()),
             mark: (0, now),
             changed: None,
@@ -198,6 +207,36 @@ impl Place {
         let busy = BUSY.max(self.took * 2);
         self.changed
             .is_some_and(|since| now - self.mark.1 >= QUIET || now - since >= busy)
+    }
+
+    /// Whether others published something that was not looked at.
+    fn has_news(&self) -> bool {
+        self.follower.as_ref().is_some_and(Follower::take_news)
+    }
+
+    /// How long until it is asked again if nothing is heard of it.
+    fn rest(&self, now: Instant, every: Duration) -> Duration {
+        match self.follower.as_ref().map(Follower::works) {
+            Some(Works::Yes) => POLL_FOLLOWED,
+            _ => ((now - self.moved) / 10).clamp(POLL_MIN, every),
+        }
+    }
+
+    /// Whether one may be able to wait there.
+    fn can_follow(&self) -> bool {
+        self.follower.as_ref().map(Follower::works) != Some(Works::Never)
+    }
+
+    /// Waits from now on for what is behind publication `last`, if one can wait there.
+    fn follow(&mut self, last: u64) -> Result<()> {
+        match (&self.follower, &self.remote) {
+            (Some(follower), _) => follower.set_known(last),
+            (None, Some(remote)) => {
+                self.follower = Some(Follower::start(Arc::clone(remote), last)?);
+            }
+            (None, None) => {}
+        }
+        Ok(())
     }
 }
 
@@ -236,7 +275,13 @@ impl Running {
             let now = Instant::now();
             let settled = place.is_settled(mark, now);
             let fails = place.failures > 0;
-            let polls = now >= place.poll_at && !is_last;
+            if !fails {
+                // One at which nothing is heard any more is asked as every other.
+                let rest = place.rest(now, self.every);
+                place.poll_at = place.poll_at.min(now + rest);
+            }
+            let has_news = place.has_news();
+            let polls = (now >= place.poll_at || has_news) && !is_last;
             let looks = is_last || settled || now >= place.check_at;
             if !polls && (fails || !looks) {
                 continue;
@@ -245,6 +290,8 @@ impl Running {
                 Ok((is_waiting, report)) => {
                     if place.is_folder {
                         place.remote = None;
+                    } else if place.can_follow() {
+                        place.follow(vault.remote_row(place.number)?.last)?;
                     }
                     if place.reported.take().is_some() {
                         let remote = place.name.clone();
@@ -266,8 +313,7 @@ impl Running {
                         let remote = place.name.clone();
                         (self.told)(SyncEvent::Synced { remote, report });
                     }
-                    let idle = (now - place.moved) / 10;
-                    let next = now + idle.clamp(POLL_MIN, self.every);
+                    let next = now + place.rest(now, self.every);
                     if polls {
                         place.poll_at = next;
                     } else {
@@ -277,7 +323,7 @@ impl Running {
                 Err(Error::RemoteStopped) => {}
                 Err(error @ (Error::Closed | Error::OwnerGone)) => return Err(error),
                 Err(error) => {
-                    (place.remote, place.looked) = (None, None);
+                    (place.remote, place.follower, place.looked) = (None, None, None);
                     let again_in = Duration::from_secs(1 << place.failures.min(6)).min(PAUSE_MAX);
                     place.failures = place.failures.saturating_add(1);
                     place.poll_at = Instant::now() + again_in;

@@ -18,6 +18,7 @@ pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind 
         Sync::Remote(Remote::Unreachable(_)) => Kind::HostUnreachable,
         Sync::Remote(Remote::Refused(_)) => Kind::PermissionDenied,
         Sync::Remote(Remote::Full) => Kind::StorageFull,
+        Sync::Remote(Remote::Quota(_)) => Kind::QuotaExceeded,
         Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,
         Sync::NoVault | Sync::Empty => Kind::NotFound,
         Sync::OtherVault | Sync::OtherRemote => Kind::AlreadyExists,

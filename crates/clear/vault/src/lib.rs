@@ -49,6 +49,7 @@ mod execute;
 mod file;
 mod file_lock;
 mod folder;
+mod follower;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hashing;

@@ -1,6 +1,6 @@
 //! Where a remote is: a URL, which may hold credentials, and the remote behind it.
 //!
-//! Takes   `folder:/media/usb/vault`, `s3://bucket/path`, `gs://bucket/path`, `az://container/path`
+//! Takes   `folder:/media/usb/vault`, `https://server/account/vault`, `s3://bucket/path`, `gs://bucket/path`, `az://container/path`
 //! Gives   the remote; a text that can be shown
 //! Never   shows user, password or query of a URL
 
@@ -13,21 +13,30 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore, RetryConfig};
-use url::Url;
+use url::{Host, Url};
 
 use crate::cloud::{Cloud, explain};
 use crate::error::{Error, Result};
 use crate::folder_remote::FolderRemote;
 use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
+use crate::pinned::Fingerprint;
+use crate::protocol::{TOKEN_BYTES_MAX, is_part};
 use crate::remote::Remote;
+use crate::server_remote::ServerRemote;
 #[cfg(feature = "testing")]
 use crate::testing::{MEMORY, held};
 
 /// What the URL of a folder begins with.
 const FOLDER: &str = "folder:";
 
-/// What may stand behind the `?` of a URL.
+/// What may come after the `?` of the URL of an object store.
 const OPTIONS: &[&str] = &["endpoint", "region"];
+
+/// The same of a server: SHA-256 of its certificate.
+const FINGERPRINT: &str = "fingerprint";
+
+/// Where the token of an account at a server is taken from if the URL has none.
+const TOKEN: &str = "STRONGROOM_TOKEN";
 
 /// Where a remote is. `Display` and `Debug` show no credential.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,6 +49,7 @@ pub struct Address {
 enum Place {
     Folder(PathBuf),
     Store(Scheme, Url),
+    Server(Url),
     #[cfg(feature = "testing")]
     Memory,
 }
@@ -57,6 +67,10 @@ impl fmt::Display for Address {
             Place::Folder(path) => write!(out, "{FOLDER}{}", path.display()),
             #[cfg(feature = "testing")]
             Place::Memory => out.write_str(&self.text),
+            Place::Server(url) => {
+                let bare = without_user(url.clone());
+                out.write_str(bare.as_str())
+            }
             Place::Store(_, url) => {
                 let host = url.host_str().unwrap_or_default();
                 write!(out, "{}://{host}{}", url.scheme(), url.path())?;
@@ -113,16 +127,23 @@ impl Address {
         }
         let Ok(url) = Url::parse(text) else {
             return refuse(
-                "this is no URL of a remote; it is one of folder:/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
+                "this is no URL of a remote; it is one of folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
             );
         };
         let scheme = match url.scheme() {
             "s3" => Scheme::S3,
             "gs" => Scheme::Google,
             "az" => Scheme::Azure,
+            "https" | "http" => {
+                check_server(&url)?;
+                return Ok(Self {
+                    text: text.to_owned(),
+                    place: Place::Server(url),
+                });
+            }
             _ => {
                 return refuse(
-                    "no remote is reached that way; the ways are folder:, s3:, gs: and az:",
+                    "no remote is reached that way; the ways are folder:, https:, s3:, gs: and az:",
                 );
             }
         };
@@ -156,8 +177,9 @@ impl Address {
     /// The URL without any credential: whoever has their own reaches the same place with it.
     #[must_use]
     pub fn without_credentials(&self) -> String {
-        let Place::Store(_, url) = &self.place else {
-            return self.text.clone();
+        let url = match &self.place {
+            Place::Store(_, url) | Place::Server(url) => url,
+            _ => return self.text.clone(),
         };
         let mut bare = without_user(url.clone());
         let mut pairs = Vec::new();
@@ -166,7 +188,9 @@ impl Address {
         {
             pairs.push(("endpoint", without_user(endpoint).into()));
         }
-        pairs.extend(option(url, "region").map(|region| ("region", region)));
+        for name in ["region", FINGERPRINT] {
+            pairs.extend(option(url, name).map(|value| (name, value)));
+        }
         if !pairs.is_empty() {
             bare.query_pairs_mut().extend_pairs(pairs);
         }
@@ -194,6 +218,7 @@ impl Address {
                 let gone = || Error::Unreachable("no test holds it any more".to_owned());
                 return Ok(remote.ok_or_else(gone)?);
             }
+            Place::Server(url) => return server(url),
             Place::Store(scheme, url) => (*scheme, url),
         };
         let bucket = url.host_str().unwrap_or_default();
@@ -226,6 +251,72 @@ fn without_user(mut url: Url) -> Url {
     url.set_query(None);
     url.set_fragment(None);
     url
+}
+
+/// Refuses what is no URL of a vault at a server.
+fn check_server(url: &Url) -> Result<()> {
+    let refuse = |why: &str| Err(Error::Address(why.to_owned()));
+    if url.path().split_once('/').is_none_or(|(before, path)| {
+        !before.is_empty()
+            || path
+                .split_once('/')
+                .is_none_or(|(account, vault)| !is_part(account) || !is_part(vault))
+    }) {
+        return refuse(
+            "the URL of a server names an account and a vault of small letters, digits, `.` and `-`, as in https://server/account/vault",
+        );
+    }
+    // Who listens on the line would have the token.
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if url.scheme() == "http" && !is_here {
+        return refuse("a server is reached by https:; by http: only on this machine");
+    }
+    if url.password().is_some() {
+        return refuse(
+            "the URL of a server has a token and no password: https://TOKEN@server/account/vault",
+        );
+    }
+    if url.username().len() > TOKEN_BYTES_MAX {
+        return refuse("the token in the URL is too long");
+    }
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| name != FINGERPRINT) {
+        let why = format!("the URL has the unknown option `{name}`; `{FINGERPRINT}` is known");
+        return Err(Error::Address(why));
+    }
+    match option(url, FINGERPRINT) {
+        Some(text) if Fingerprint::parse(&text).is_none() => refuse(
+            "the fingerprint in the URL is none: it has 64 hexadecimal digits, as the server shows it",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The vault at a server.
+fn server(url: &Url) -> Result<Arc<dyn Remote>> {
+    let mut token = decoded(url.username());
+    if token.is_empty() {
+        token = std::env::var(TOKEN).unwrap_or_default();
+    }
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
+        return Err(Error::Refused(format!(
+            "the server wants a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
+        )));
+    }
+    let fingerprint = option(url, FINGERPRINT).and_then(|text| Fingerprint::parse(&text));
+    let mut bare = without_user(url.clone());
+    bare.set_path("/");
+    let path = url.path().trim_start_matches('/');
+    Ok(Arc::new(ServerRemote::new(
+        &bare,
+        path,
+        &token,
+        fingerprint,
+    )?))
 }
 
 fn option(url: &Url, wanted: &str) -> Option<String> {
@@ -307,9 +398,25 @@ mod tests {
         );
         assert!(!bare.contains("canary"), "{bare}");
         assert!(Address::parse(&bare).is_ok());
+        let print = "0f".repeat(32);
+        let text = format!("https://canary@server.example:8443/anna/photos?fingerprint={print}");
+        let address = Address::parse(&text).unwrap();
+        assert_eq!(address.with_credentials(), text);
+        let shown = format!("{address} {address:?} {:?}", address.open().unwrap());
+        assert!(
+            shown.contains("https://server.example:8443/anna/photos") && !shown.contains("canary"),
+            "{shown}"
+        );
+        let bare = address.without_credentials();
+        assert_eq!(bare, text.replace("canary@", ""));
+        assert!(Address::parse(&bare).is_ok());
         for bad in [
             "canary",
             "http://canary:canary@host",
+            "http://canary@host/anna/photos",
+            "https://canary:canary@host/anna/photos",
+            "https://canary@host/anna/photos?canary=1",
+            "https://canary@host/anna/photos?fingerprint=canary",
             "s3://canary:canary@/",
             "s3://canary:canary@b/?canary=1",
         ] {
@@ -329,6 +436,22 @@ mod tests {
             ("memory:nowhere", "no remote is reached that way"),
             ("s3://bucket/a//b", "path in the URL"),
             ("s3://bucket/a?acl=1", "unknown option `acl`"),
+            ("https://host", "names an account and a vault"),
+            ("https://host/anna", "names an account and a vault"),
+            ("https://host/anna/a/b", "names an account and a vault"),
+            ("https://host/anna/%2e%2e", "names an account and a vault"),
+            ("https://host/Anna/photos", "names an account and a vault"),
+            ("https://host//photos", "names an account and a vault"),
+            ("http://host/anna/photos", "only on this machine"),
+            ("https://a:b@host/anna/photos", "no password"),
+            (
+                "https://host/anna/photos?region=1",
+                "unknown option `region`",
+            ),
+            (
+                "https://host/anna/photos?fingerprint=00",
+                "fingerprint in the URL is none",
+            ),
         ] {
             let error = Address::parse(bad).unwrap_err().to_string();
             assert!(error.contains(why), "{bad}: {error}");

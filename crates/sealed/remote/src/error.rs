@@ -24,6 +24,9 @@ pub enum Error {
     /// Environment: it has no room.
     #[error("the remote is full")]
     Full,
+    /// Environment: what the account may have there is used.
+    #[error("{0}")]
+    Quota(String),
     /// Environment: it cannot make an object only if there is none of that name.
     #[error("the remote cannot create an object under a name that no other has: {0}")]
     NoCreateOnly(String),

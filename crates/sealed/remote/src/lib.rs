@@ -1,4 +1,4 @@
-//! Places outside this machine's vault folder that keep objects: a folder on another disk, or an object store.
+//! Places outside this machine's vault folder that keep objects: a folder on another disk, a Strongroom server, or an object store.
 //!
 //! Takes   a URL; names and bytes of objects, which are sealed or public already
 //! Gives   the same bytes back, or parts of them; which objects there are
@@ -17,8 +17,11 @@ mod folder_remote;
 mod limited;
 pub mod limits;
 mod object_name;
+mod pinned;
 mod probe;
+pub mod protocol;
 mod remote;
+mod server_remote;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -27,4 +30,4 @@ pub use error::{Error, Result};
 pub use limited::{Clock, Limited, Pace, Rates, SystemClock};
 pub use object_name::ObjectName;
 pub use probe::{CreateOnly, probe};
-pub use remote::{Created, Listed, Remote, memory};
+pub use remote::{Created, Listed, Remote, Waited, memory};

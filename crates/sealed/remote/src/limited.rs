@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::limits::{PIECE, PIECE_BYTES_MIN};
 use crate::object_name::ObjectName;
-use crate::remote::{Created, Listed, Remote};
+use crate::remote::{Created, Listed, Remote, Waited};
 
 /// Bytes a second; no limit where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,6 +223,10 @@ impl Remote for Limited {
 
     fn remove_unfinished(&self, kind: &str, before_s: u64) -> Result<()> {
         self.remote.remove_unfinished(kind, before_s)
+    }
+
+    fn wait_behind(&self, last: u64, go_on: &dyn Fn() -> bool) -> Result<Waited> {
+        self.remote.wait_behind(last, go_on)
     }
 
     fn transfers(&self) -> usize {

@@ -31,3 +31,15 @@ pub(crate) const PIECE_BYTES_MIN: u64 = 256 * 1024;
 
 /// How often it is repeated in that time at most.
 pub(crate) const RETRIES: usize = 8;
+
+/// How long passes before a request to a server is repeated; then twice as long each time.
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest document that a server answers with, in bytes: a page of names as long as any, and what is around each.
+pub(crate) const ANSWER_BYTES_MAX: u64 = 2 << 20;
+
+/// What is given to a server at once of an object, in bytes.
+pub(crate) const SENT_PIECE_BYTES: usize = 64 * 1024;
+
+/// Who waits at a server is asked so often whether it still wants to.
+pub(crate) const LOOK_WHILE_WAITING: Duration = Duration::from_millis(100);

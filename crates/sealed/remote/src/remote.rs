@@ -29,6 +29,17 @@ pub struct Listed {
     pub created_s: u64,
 }
 
+/// What came of waiting for a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The newest has this number, which is greater than the one that was known.
+    Published(u64),
+    /// There was none for as long as a request may wait, or nobody wants to wait any more.
+    Nothing,
+    /// One cannot wait at this remote, only ask.
+    Unable,
+}
+
 /// A place that keeps objects. An object is created once and never changed.
 ///
 /// All calls block. They may be made from many threads at once. What is returned is what the place says: nobody may believe it
@@ -82,6 +93,14 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// `Unreachable`, `Refused`.
     fn remove_unfinished(&self, _kind: &str, _before_s: u64) -> Result<()> {
         Ok(())
+    }
+
+    /// Waits for a publication with a greater number than `last`, for a minute at most. `go_on` is asked meanwhile, many times a second.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`. It is not tried again.
+    fn wait_behind(&self, _last: u64, _go_on: &dyn Fn() -> bool) -> Result<Waited> {
+        Ok(Waited::Unable)
     }
 
     /// How many requests it is to be sent at a time.

@@ -1,15 +1,12 @@
 //! What every remote does, for each kind of them: a folder, and a store of the crate `object_store` (in memory).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod contract;
+
 use std::sync::Arc;
 
-use strongroom_remote::{
-    Address, CreateOnly, Created, Error, Limited, ObjectName, Pace, Rates, Remote, memory, probe,
-};
-
-fn name(name: &str) -> ObjectName {
-    ObjectName::new(name).unwrap()
-}
+use contract::name;
+use strongroom_remote::{Address, Limited, Pace, Rates, Remote, memory};
 
 fn folder(place: &tempfile::TempDir) -> Arc<dyn Remote> {
     let address = Address::parse(&format!("folder:{}", place.path().display())).unwrap();
@@ -31,71 +28,17 @@ fn each(check: impl Fn(&dyn Remote)) {
 
 #[test]
 fn an_object_is_created_once_and_read_whole_or_in_part() {
-    each(|remote| {
-        let one = name("segments/00");
-        assert_eq!(remote.read(&one, 9).unwrap(), None);
-        assert_eq!(remote.read_range(&one, 0..9).unwrap(), None);
-        assert!(!remote.has(&one).unwrap());
-        assert_eq!(
-            remote.create(&one, b"0123456789".to_vec()).unwrap(),
-            Created::New
-        );
-        assert_eq!(
-            remote.create(&one, b"other".to_vec()).unwrap(),
-            Created::AlreadyThere
-        );
-        assert!(remote.has(&one).unwrap());
-        assert_eq!(remote.read(&one, 10).unwrap().unwrap(), b"0123456789");
-        assert!(matches!(
-            remote.read(&one, 9),
-            Err(Error::TooLong { max: 9, .. })
-        ));
-        assert_eq!(remote.read_range(&one, 3..6).unwrap().unwrap(), b"345");
-        assert_eq!(remote.read_range(&one, 8..60).unwrap().unwrap(), b"89");
-        assert_eq!(
-            remote.create(&name("a.json"), b"".to_vec()).unwrap(),
-            Created::New
-        );
-        assert_eq!(remote.read(&name("a.json"), 0).unwrap().unwrap(), b"");
-    });
+    each(contract::objects_are_created_once);
 }
 
 #[test]
 fn a_listing_has_names_and_lengths_of_one_kind_and_a_removed_object_is_gone() {
-    each(|remote| {
-        assert!(remote.list("segments").unwrap().is_empty());
-        for number in 0..20 {
-            remote
-                .create(&name(&format!("segments/{number}")), vec![1; number])
-                .unwrap();
-        }
-        remote.create(&name("segment"), b"beside".to_vec()).unwrap();
-        remote.create(&name("headers/1-a"), b"x".to_vec()).unwrap();
-        let mut listed = remote.list("segments").unwrap();
-        listed.sort_by_key(|object| object.len);
-        assert_eq!(listed.len(), 20);
-        for (len, object) in listed.iter().enumerate() {
-            assert_eq!((object.len, &object.name), (len as u64, &len.to_string()));
-        }
-        remote.remove(&name("segments/7")).unwrap();
-        remote.remove(&name("segments/7")).unwrap();
-        remote.remove(&name("nothing/7")).unwrap();
-        assert_eq!(remote.list("segments").unwrap().len(), 19);
-        assert_eq!(
-            remote
-                .create(&name("segments/7"), b"again".to_vec())
-                .unwrap(),
-            Created::New
-        );
-    });
+    each(contract::objects_are_listed_and_removed);
 }
 
 #[test]
 fn of_several_that_create_one_object_one_does_and_the_probe_says_so_and_leaves_nothing() {
-    each(|remote| {
-        assert_eq!(probe(remote).unwrap(), CreateOnly::Holds);
-        assert!(remote.list("probes").unwrap().is_empty());
-    });
+    each(contract::one_creator_wins);
 }
 
 /// Goal: whoever can write the folder cannot make a device read or write anything outside of it, or wait.

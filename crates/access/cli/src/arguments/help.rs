@@ -193,6 +193,19 @@ pub(crate) fn clone() -> String {
     )
 }
 
+pub(crate) fn serve() -> String {
+    format!(
+        "It has no key and can read nothing. Devices reach it as a remote, https://TOKEN@SERVER/ACCOUNT/VAULT, and hear at once of what others \
+         push. More accounts, limits and other tokens: the program `strongroom-server`, on the same folder, also while this runs. The log \
+         goes to standard error, a line of JSON for each request, without tokens. Interrupted (Ctrl-C), it ends when requests under way have \
+         ended, with exit code 0.\n\n{}",
+        example(&[
+            "strongroom serve --account anna vaults",
+            "strongroom serve --listen 0.0.0.0:8443 vaults",
+        ])
+    )
+}
+
 pub(crate) fn put() -> String {
     let example = example(&[
         "strongroom put holiday.jpg videos/ photos:/2026/",

@@ -73,7 +73,7 @@ pub(crate) struct RemoteAdd {
     /// What to call it
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Where it is: folder:/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
+    /// Where it is: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// Never remove anything there from this device, as credentials that may only add ask for

@@ -1,0 +1,231 @@
+//! What a Strongroom server and who asks it say to each other, beside the objects themselves.
+//!
+//! Takes   nothing
+//! Gives   paths, names of headers, the documents, the reasons for a refusal
+//! Never   says anything that is sealed
+//! Spec    docs/adr/0035-a-server-of-our-own.md
+//!
+//! | request below `/v1/vaults/ACCOUNT/VAULT/` | answer |
+//! |---|---|
+//! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere` and nothing done if there is one of that name |
+//! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes |
+//! | `DELETE objects/NAME` | 204, also if there is none |
+//! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
+//! | `GET publications?after=N&wait=SECONDS` | `Newest`, at once if there is one behind N, else when there is or the time is over |
+//! | `GET publications/events?after=N` | the same as events, one for each change |
+//!
+//! A refusal has its code in `REFUSAL_HEADER`, and is a `Problem`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::object_name::ObjectName;
+
+/// What every path of this version begins with.
+pub const VERSION: &str = "/v1";
+
+/// The header with BLAKE3 of the bytes of an object that is created, in hexadecimal.
+pub const HASH_HEADER: &str = "strongroom-blake3";
+
+/// The header with the code of a refusal.
+pub const REFUSAL_HEADER: &str = "strongroom-refusal";
+
+/// The type of the document of a refusal.
+pub const PROBLEM_TYPE: &str = "application/problem+json";
+
+/// The longest time that a request may ask to wait for a publication, in seconds: proxies give up after a minute.
+pub const WAIT_S_MAX: u64 = 50;
+
+/// The most names of one page of a listing.
+pub const PAGE_NAMES_MAX: usize = 4096;
+
+/// The longest name of an account or of a vault at a server, in bytes.
+pub const PART_BYTES_MAX: usize = 64;
+
+/// The longest token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 200;
+
+/// One object in a listing.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct PageObject {
+    /// Its name below the kind.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The second since 1970 in which it came.
+    pub created_s: u64,
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Page {
+    /// In order of names.
+    pub objects: Vec<PageObject>,
+    /// Whether there are more behind the last.
+    pub more: bool,
+}
+
+/// The number of the newest publication.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Newest {
+    /// 0 before the first.
+    pub last: u64,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Problem {
+    /// `urn:strongroom:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What is wrong, in a sentence.
+    pub title: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// Which refusal it is.
+    pub code: String,
+}
+
+/// Whether `name` can be that of an account or of a vault at a server.
+#[must_use]
+pub fn is_part(name: &str) -> bool {
+    name.len() <= PART_BYTES_MAX && !name.contains('/') && ObjectName::new(name).is_ok()
+}
+
+macro_rules! refusals {
+    ($($(#[doc = $doc:literal])* $name:ident $status:literal $code:literal $title:literal)*) => {
+        /// Why a server does not do what it was asked.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Refusal { $($(#[doc = $doc])* $name),* }
+
+        impl Refusal {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Status of the answer, code, a sentence for people.
+            const fn parts(self) -> (u16, &'static str, &'static str) {
+                match self { $(Self::$name => ($status, $code, $title)),* }
+            }
+        }
+    };
+}
+
+refusals! {
+    /// The request has no token.
+    NoToken 401 "no-token" "the server wants a token"
+    /// No account has the token.
+    WrongToken 401 "wrong-token" "the server does not know this token"
+    /// The token is that of another account than the one in the path.
+    OtherAccount 403 "other-account" "the token is not that of this account"
+    /// The account may not be used for now.
+    Suspended 403 "suspended" "the account is suspended: ask who runs the server"
+    /// The path is none that the server has.
+    NoSuchPath 404 "no-such-path" "the server has nothing at this path"
+    /// There is no object of that name.
+    NoObject 404 "no-object" "there is no such object"
+    /// The method is none of that path.
+    NoSuchMethod 405 "no-such-method" "this cannot be done with what is at this path"
+    /// An account, a vault or an object cannot have that name.
+    Name 400 "name" "no account, vault or object has such a name"
+    /// A parameter of the request is not what it has to be.
+    Parameter 400 "parameter" "a parameter of the request is missing or wrong"
+    /// There is an object of that name.
+    AlreadyThere 409 "already-there" "an object of that name is there already"
+    /// A publication has another number than the next one.
+    OutOfOrder 409 "out-of-order" "this is not the next publication"
+    /// The newest publication is to be removed.
+    NewestStays 409 "newest-stays" "the newest publication cannot be removed"
+    /// The length of the bytes is not said.
+    NoLength 411 "no-length" "the request does not say how many bytes it has"
+    /// An object of that length is refused.
+    TooLong 413 "too-long" "the object is longer than the server takes"
+    /// Other bytes came than were said.
+    Length 400 "length" "the bytes ended early"
+    /// BLAKE3 of the bytes is not said.
+    NoHash 400 "no-hash" "the request does not say which hash its bytes have"
+    /// The bytes have another hash than was said, or than is in their name.
+    Hash 400 "hash" "the bytes do not have the hash that was said"
+    /// The part that was asked for begins behind the end.
+    Range 416 "range" "the object ends before that"
+    /// Nothing came for too long.
+    Slow 408 "slow" "nothing came for too long"
+    /// Too much at once.
+    Busy 503 "busy" "the server has too much to do now"
+    /// The account has no bytes left.
+    BytesUsed 507 "bytes-used" "the account has no room left for this: remove something, or ask who runs the server for more"
+    /// The account has no objects left.
+    ObjectsUsed 507 "objects-used" "the account may have no more objects: remove something, or ask who runs the server for more"
+    /// The account has no vaults left.
+    VaultsUsed 507 "vaults-used" "the account may have no more vaults"
+    /// The disk of the server is full.
+    DiskFull 507 "disk-full" "the disk of the server is full"
+    /// The server failed.
+    Failed 500 "failed" "the server failed; its log says why"
+}
+
+impl Refusal {
+    /// The status of an answer that refuses so.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        self.parts().0
+    }
+
+    /// How it is spelled in an answer.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        self.parts().1
+    }
+
+    /// A sentence for people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.parts().2
+    }
+
+    /// The document that says so.
+    #[must_use]
+    pub fn problem(self) -> Problem {
+        Problem {
+            kind: format!("urn:strongroom:problem:{}", self.code()),
+            title: self.title().to_owned(),
+            status: self.status(),
+            code: self.code().to_owned(),
+        }
+    }
+
+    /// The refusal that is spelled so.
+    #[must_use]
+    pub fn of_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.code() == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_code_of_its_own_and_comes_back_from_it() {
+        for refusal in Refusal::ALL {
+            assert_eq!(Refusal::of_code(refusal.code()), Some(*refusal));
+            assert!((400..600).contains(&refusal.status()), "{refusal:?}");
+            let text = serde_json::to_string(&refusal.problem()).unwrap();
+            let back: Problem = serde_json::from_str(&text).unwrap();
+            assert_eq!(back, refusal.problem());
+        }
+        assert_eq!(Refusal::of_code("none"), None);
+    }
+
+    #[test]
+    fn a_part_of_an_address_leads_nowhere_else() {
+        for good in ["anna", "photos-2026", "a.b", "0"] {
+            assert!(is_part(good), "{good}");
+        }
+        let long = "a".repeat(PART_BYTES_MAX + 1);
+        for bad in ["", ".", "..", ".a", "a/b", "A", "a b", "ä", "%2e", &long] {
+            assert!(!is_part(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What every remote does: checks that are run with an empty one of each kind, here and where a server is.
+
+use strongroom_remote::{CreateOnly, Created, Error, ObjectName, Remote, probe};
+
+/// A name of an object.
+pub(crate) fn name(name: &str) -> ObjectName {
+    ObjectName::new(name).unwrap()
+}
+
+pub(crate) fn objects_are_created_once(remote: &dyn Remote) {
+    let one = name("segments/00");
+    assert_eq!(remote.read(&one, 9).unwrap(), None);
+    assert_eq!(remote.read_range(&one, 0..9).unwrap(), None);
+    assert!(!remote.has(&one).unwrap());
+    assert_eq!(
+        remote.create(&one, b"0123456789".to_vec()).unwrap(),
+        Created::New
+    );
+    assert_eq!(
+        remote.create(&one, b"other".to_vec()).unwrap(),
+        Created::AlreadyThere
+    );
+    assert!(remote.has(&one).unwrap());
+    assert_eq!(remote.read(&one, 10).unwrap().unwrap(), b"0123456789");
+    assert!(matches!(
+        remote.read(&one, 9),
+        Err(Error::TooLong { max: 9, .. })
+    ));
+    assert_eq!(remote.read_range(&one, 3..6).unwrap().unwrap(), b"345");
+    assert_eq!(remote.read_range(&one, 8..60).unwrap().unwrap(), b"89");
+    assert_eq!(
+        remote.create(&name("a.json"), b"".to_vec()).unwrap(),
+        Created::New
+    );
+    assert_eq!(remote.read(&name("a.json"), 0).unwrap().unwrap(), b"");
+}
+
+pub(crate) fn objects_are_listed_and_removed(remote: &dyn Remote) {
+    assert!(remote.list("segments").unwrap().is_empty());
+    for number in 0..20 {
+        remote
+            .create(&name(&format!("segments/{number}")), vec![1; number])
+            .unwrap();
+    }
+    remote.create(&name("segment"), b"beside".to_vec()).unwrap();
+    remote.create(&name("headers/1-a"), b"x".to_vec()).unwrap();
+    let mut listed = remote.list("segments").unwrap();
+    listed.sort_by_key(|object| object.len);
+    assert_eq!(listed.len(), 20);
+    for (len, object) in listed.iter().enumerate() {
+        assert_eq!((object.len, &object.name), (len as u64, &len.to_string()));
+    }
+    remote.remove(&name("segments/7")).unwrap();
+    remote.remove(&name("segments/7")).unwrap();
+    remote.remove(&name("nothing/7")).unwrap();
+    assert_eq!(remote.list("segments").unwrap().len(), 19);
+    assert_eq!(
+        remote
+            .create(&name("segments/7"), b"again".to_vec())
+            .unwrap(),
+        Created::New
+    );
+}
+
+pub(crate) fn one_creator_wins(remote: &dyn Remote) {
+    assert_eq!(probe(remote).unwrap(), CreateOnly::Holds);
+    assert!(remote.list("probes").unwrap().is_empty());
+}

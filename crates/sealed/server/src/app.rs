@@ -1,0 +1,518 @@
+//! The requests that a server answers; `strongroom_remote::protocol` has the table of them.
+//!
+//! Takes   requests
+//! Gives   answers
+//! Never   does anything for who has not shown the token of the account in the path, but say whether it lives and what it sees
+//!
+//! What blocks runs on threads of its own: here nothing waits for a disk.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
+use axum::http::header::{
+    ACCEPT_RANGES, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::stream;
+use parking_lot::Mutex;
+use serde::Serialize;
+use strongroom_remote::ObjectName;
+use strongroom_remote::protocol::{
+    Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::answers::{Refused, document};
+use crate::followers::Followers;
+use crate::ledger::{Account, Found, VaultKey};
+use crate::limits::{PIECE_BYTES, SIGN_OF_LIFE, TURN, UPLOADS, UPLOADS_OF_ACCOUNT};
+use crate::request_log;
+use crate::store::Store;
+use crate::upload::{Said, Upload, apart};
+
+/// What answers requests.
+pub(crate) struct App {
+    store: Arc<Store>,
+    followers: Followers,
+    uploads: Arc<Semaphore>,
+    uploads_of: Mutex<HashMap<i64, Arc<Semaphore>>>,
+    /// True once the server ends.
+    ending: watch::Receiver<bool>,
+    requests: AtomicU64,
+}
+
+/// The peer of a connection, and the account that it turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+#[derive(Clone, Debug)]
+struct Name(String);
+
+type Answer = Result<Response, Refused>;
+
+impl App {
+    pub(crate) fn new(store: Store, ending: watch::Receiver<bool>) -> Arc<Self> {
+        Arc::new(Self {
+            store: Arc::new(store),
+            followers: Followers::default(),
+            uploads: Arc::new(Semaphore::new(UPLOADS)),
+            uploads_of: Mutex::default(),
+            ending,
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// Requests that were begun.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The routes.
+    pub(crate) fn router(self: &Arc<Self>) -> Router {
+        let vault = "/v1/vaults/{account}/{vault}";
+        let object = get(read_object).put(create_object).delete(remove_object);
+        Router::new()
+            .route("/healthz", get(async || "alive\n"))
+            .route("/readyz", get(ready))
+            .route(
+                "/v1/what-we-see",
+                get(async || include_str!("what_we_see.txt")),
+            )
+            .route("/v1/accounts/{account}", get(account))
+            .route(&format!("{vault}/objects"), get(list_objects))
+            .route(&format!("{vault}/objects/{{*name}}"), object)
+            .route(&format!("{vault}/publications"), get(publications))
+            .route(&format!("{vault}/publications/events"), get(events))
+            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
+            .fallback(async || Refused(Refusal::NoSuchPath))
+            .layer(middleware::from_fn_with_state(Arc::clone(self), log))
+            .with_state(Arc::clone(self))
+    }
+
+    /// The account in the path, whose token the request shows, and a vault of it.
+    async fn authorise(&self, headers: &HeaderMap, account: &str) -> Result<Account, Refused> {
+        let token = token_of(headers)?.to_owned();
+        let account = account.to_owned();
+        if !is_part(&account) {
+            return Err(Refusal::Name.into());
+        }
+        let store = Arc::clone(&self.store);
+        apart(move || store.authorise(&token, &account)).await
+    }
+
+    async fn vault(
+        &self,
+        headers: &HeaderMap,
+        account: &str,
+        vault: &str,
+    ) -> Result<VaultKey, Refused> {
+        let account = self.authorise(headers, account).await?;
+        if !is_part(vault) {
+            return Err(Refusal::Name.into());
+        }
+        Ok(VaultKey {
+            account: account.id,
+            name: vault.to_owned(),
+        })
+    }
+
+    /// Waits for the turn of an account to send an object.
+    async fn turn(
+        &self,
+        account: i64,
+    ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refused> {
+        let own = {
+            let mut all = self.uploads_of.lock();
+            if all.len().is_power_of_two() {
+                all.retain(|_, own| Arc::strong_count(own) > 1);
+            }
+            let fresh = || Arc::new(Semaphore::new(UPLOADS_OF_ACCOUNT));
+            Arc::clone(all.entry(account).or_insert_with(fresh))
+        };
+        let both = async {
+            let own = own.acquire_owned().await;
+            let any = Arc::clone(&self.uploads).acquire_owned().await;
+            (own, any)
+        };
+        match tokio::time::timeout(TURN, both).await {
+            Ok((Ok(own), Ok(any))) => Ok((own, any)),
+            _ => Err(Refusal::Busy.into()),
+        }
+    }
+}
+
+fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let value = headers.get(AUTHORIZATION).ok_or(Refusal::NoToken)?;
+    let token = value.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token)
+    });
+    match token {
+        Some(token) if !token.is_empty() && token.len() <= TOKEN_BYTES_MAX => Ok(token),
+        _ => Err(Refusal::WrongToken),
+    }
+}
+
+/// Writes a line for every request.
+async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    app.requests.fetch_add(1, Ordering::Relaxed);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
+    let mut answer = next.run(request).await;
+    if answer.status().is_client_error() && !answer.headers().contains_key(REFUSAL_HEADER) {
+        // A path that is no text, for which no handler was asked.
+        answer = Refused(Refusal::Name).into_response();
+    }
+    request_log::answered(&request_log::Line {
+        method: method.as_str(),
+        route: route.as_ref().map_or("", |route| route.as_str()),
+        status: answer.status().as_u16(),
+        peer,
+        account: answer.extensions().get::<Name>().map(|name| &*name.0),
+        ms: request_log::millis(begun.elapsed()),
+    });
+    answer
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Answer {
+    let store = Arc::clone(&app.store);
+    let is_usable = apart(move || Ok(store.is_usable())).await?;
+    match is_usable && !*app.ending.borrow() {
+        true => Ok("ready\n".into_response()),
+        false => Err(Refusal::Busy.into()),
+    }
+}
+
+/// What an account has, for who asks about their own.
+#[derive(Serialize)]
+struct AccountDocument {
+    name: String,
+    bytes: u64,
+    objects: u64,
+    bytes_max: Option<u64>,
+    objects_max: Option<u64>,
+}
+
+async fn account(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    let account = app.authorise(&headers, &name).await?;
+    let limit = |max: u64| (max < i64::MAX as u64).then_some(max);
+    Ok(document(&AccountDocument {
+        bytes: account.used.bytes,
+        objects: account.used.objects,
+        bytes_max: limit(account.quota.bytes),
+        objects_max: limit(account.quota.objects),
+        name: account.name,
+    }))
+}
+
+async fn create_object(
+    State(app): State<Arc<App>>,
+    Path((account, vault, name)): Path<(String, String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let name = object_name(name)?;
+    let said = Said::by(&headers)?;
+    let upload = Upload::new(body, said);
+    let (store, key, object) = (Arc::clone(&app.store), vault.clone(), name.clone());
+    let may = apart(move || store.may_create(&key, &object, said.len)).await;
+    if let Err(Refused(refusal)) = may {
+        return Err(upload.refuse(refusal).await);
+    }
+    let _turn = match app.turn(vault.account).await {
+        Ok(turn) => turn,
+        Err(Refused(refusal)) => return Err(upload.refuse(refusal).await),
+    };
+    let incoming = upload.into_file(&app.store.files, said).await?;
+    let (store, key) = (Arc::clone(&app.store), vault.clone());
+    let is_publication = name.split().0 == Some("publications");
+    // From here on it is carried out even if nobody waits for the answer.
+    let last = apart(move || store.create(&key, &name, incoming)).await?;
+    if is_publication {
+        app.followers.publish(&vault, last);
+    }
+    Ok(named(StatusCode::CREATED.into_response(), account))
+}
+
+async fn read_object(
+    State(app): State<Arc<App>>,
+    Path((account, vault, name)): Path<(String, String, String)>,
+    method: Method,
+    headers: HeaderMap,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let name = object_name(name)?;
+    let store = Arc::clone(&app.store);
+    if method == Method::HEAD {
+        let found = apart(move || store.find(&vault, &name)).await?;
+        let found = found.ok_or(Refusal::NoObject)?;
+        let answer = head(&found, 0..found.len, StatusCode::OK);
+        return Ok(named(answer, account));
+    }
+    let read = apart(move || store.read(&vault, &name)).await?;
+    let (found, file) = read.ok_or(Refusal::NoObject)?;
+    let (range, status) = match headers.get(RANGE) {
+        None => (0..found.len, StatusCode::OK),
+        Some(range) => match range_of(range, found.len)? {
+            Some(range) => (range, StatusCode::PARTIAL_CONTENT),
+            None => (0..found.len, StatusCode::OK),
+        },
+    };
+    let mut answer = head(&found, range.clone(), status);
+    *answer.body_mut() = bytes_of(file, range);
+    Ok(named(answer, account))
+}
+
+/// An answer about an object that has yet no bytes.
+fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
+    let mut answer = status.into_response();
+    let headers = answer.headers_mut();
+    let octets = HeaderValue::from_static("application/octet-stream");
+    headers.insert(CONTENT_TYPE, octets);
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
+    headers.insert("strongroom-created", HeaderValue::from(found.created_s));
+    if status == StatusCode::PARTIAL_CONTENT {
+        let text = format!("bytes {}-{}/{}", range.start, range.end - 1, found.len);
+        let value = HeaderValue::from_str(&text).expect("digits can be in a header");
+        headers.insert(CONTENT_RANGE, value);
+    }
+    answer
+}
+
+/// The part that is asked for of `len` bytes; `None` for a form that is left alone, as one may.
+fn range_of(range: &HeaderValue, len: u64) -> Result<Option<Range<u64>>, Refusal> {
+    let parts = || {
+        let (first, last) = range
+            .to_str()
+            .ok()?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
+        let first: u64 = first.parse().ok()?;
+        let last: u64 = match last {
+            "" => u64::MAX,
+            last => last.parse().ok()?,
+        };
+        (first <= last).then_some((first, last))
+    };
+    let Some((first, last)) = parts() else {
+        return Ok(None);
+    };
+    if first >= len {
+        return Err(Refusal::Range);
+    }
+    Ok(Some(first..last.saturating_add(1).min(len)))
+}
+
+/// Bytes of a file, read piece by piece as the client takes them.
+fn bytes_of(file: File, range: Range<u64>) -> Body {
+    let file = Arc::new(file);
+    let pieces = stream::try_unfold((file, range), |(file, range)| async move {
+        let left = range.end - range.start;
+        if left == 0 {
+            return Ok(None);
+        }
+        let reading = Arc::clone(&file);
+        let read = tokio::task::spawn_blocking(move || {
+            let len = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            let mut piece = vec![0; len];
+            reading.read_exact_at(&mut piece, range.start)?;
+            Ok::<_, std::io::Error>(piece)
+        });
+        let piece = read.await.map_err(std::io::Error::other)??;
+        let next = range.start + piece.len() as u64..range.end;
+        Ok::<_, std::io::Error>(Some((piece, (file, next))))
+    });
+    Body::from_stream(pieces)
+}
+
+async fn remove_object(
+    State(app): State<Arc<App>>,
+    Path((account, vault, name)): Path<(String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let name = object_name(name)?;
+    let store = Arc::clone(&app.store);
+    apart(move || store.remove(&vault, &name)).await?;
+    Ok(named(StatusCode::NO_CONTENT.into_response(), account))
+}
+
+async fn list_objects(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let [kind, after] = parameters(query.as_deref(), ["kind", "after"])?;
+    let kind = kind
+        .filter(|kind| is_part(kind))
+        .ok_or(Refusal::Parameter)?;
+    let after = after.unwrap_or_default();
+    if !after.is_empty() && ObjectName::new(format!("{kind}/{after}")).is_err() {
+        return Err(Refusal::Parameter.into());
+    }
+    let store = Arc::clone(&app.store);
+    let page = apart(move || store.page(&vault, &kind, &after)).await?;
+    Ok(named(document(&page), account))
+}
+
+async fn publications(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let [after, wait] = parameters(query.as_deref(), ["after", "wait"])?;
+    let after = number(after)?;
+    let wait = Duration::from_secs(number(wait)?.min(WAIT_S_MAX));
+    // First it follows, then it looks: what comes between is heard of.
+    let mut follower = app.followers.follow(&vault);
+    let store = Arc::clone(&app.store);
+    let mut last = apart(move || store.last(&vault)).await?;
+    if last <= after && !wait.is_zero() {
+        let mut ending = app.ending.clone();
+        let heard = async {
+            tokio::select! {
+                newest = follower.behind(after) => newest,
+                _ = ending.wait_for(|ending| *ending) => last,
+            }
+        };
+        last = tokio::time::timeout(wait, heard).await.unwrap_or(last);
+    }
+    Ok(named(document(&Newest { last }), account))
+}
+
+async fn events(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
+    let vault = app.vault(&headers, &account, &vault).await?;
+    let [after] = parameters(query.as_deref(), ["after"])?;
+    let known = number(after)?;
+    let follower = app.followers.follow(&vault);
+    let store = Arc::clone(&app.store);
+    let last = apart(move || store.last(&vault)).await?;
+    let ending = app.ending.clone();
+    let first = (last > known).then_some(last);
+    let state = (follower, ending, first, known);
+    let events = stream::unfold(
+        state,
+        |(mut follower, mut ending, first, known)| async move {
+            let newest = match first {
+                Some(newest) => newest,
+                None => tokio::select! {
+                    newest = follower.behind(known) => newest,
+                    _ = ending.wait_for(|ending| *ending) => return None,
+                },
+            };
+            let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
+            let event = Event::default().id(newest.to_string()).data(text);
+            Some((Ok::<_, Infallible>(event), (follower, ending, None, newest)))
+        },
+    );
+    let events = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE));
+    Ok(named(events.into_response(), account))
+}
+
+fn object_name(name: String) -> Result<ObjectName, Refusal> {
+    ObjectName::new(name).map_err(|_| Refusal::Name)
+}
+
+/// The parameters of a query, each once; a query with any other is refused.
+fn parameters<const N: usize>(
+    query: Option<&str>,
+    names: [&str; N],
+) -> Result<[Option<String>; N], Refusal> {
+    let mut found = [const { None }; N];
+    for pair in query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+    {
+        // Nothing that may be said here needs a percent sign.
+        let (name, value) = pair.split_once('=').ok_or(Refusal::Parameter)?;
+        let at = names.iter().position(|known| *known == name);
+        let place = &mut found[at.ok_or(Refusal::Parameter)?];
+        if place.replace(value.to_owned()).is_some() {
+            return Err(Refusal::Parameter);
+        }
+    }
+    Ok(found)
+}
+
+/// A number; 0 if none is said.
+fn number(text: Option<String>) -> Result<u64, Refusal> {
+    let parsed = text.as_deref().unwrap_or("0").parse();
+    parsed.map_err(|_| Refusal::Parameter)
+}
+
+/// The answer with the name of the account, for the log.
+fn named(mut answer: Response, account: String) -> Response {
+    answer.extensions_mut().insert(Name(account));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_range_is_within_the_object_or_refused_or_left_alone() {
+        let of = |text: &'static str| range_of(&HeaderValue::from_static(text), 10);
+        assert_eq!(of("bytes=3-5"), Ok(Some(3..6)));
+        assert_eq!(of("bytes=3-"), Ok(Some(3..10)));
+        assert_eq!(of("bytes=0-18446744073709551615"), Ok(Some(0..10)));
+        assert_eq!(of("bytes=10-10"), Err(Refusal::Range));
+        for left in [
+            "bytes=-5",
+            "bytes=5-3",
+            "bytes=1-2,4-5",
+            "lines=1-2",
+            "bytes=a-b",
+            "",
+        ] {
+            assert_eq!(of(left), Ok(None), "{left}");
+        }
+    }
+
+    #[test]
+    fn a_query_has_known_parameters_once() {
+        let of = |query| parameters(query, ["after", "wait"]);
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(of(None), Ok([None, None]));
+        assert_eq!(of(Some("wait=3&after=2")), Ok([some("2"), some("3")]));
+        for bad in ["x=1", "after", "after=1&after=1"] {
+            assert_eq!(of(Some(bad)), Err(Refusal::Parameter), "{bad}");
+        }
+        assert_eq!(number(some("-1")), Err(Refusal::Parameter));
+    }
+}

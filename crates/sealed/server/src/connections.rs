@@ -1,0 +1,213 @@
+//! Connections of a server: accepted, bounded, ended.
+//!
+//! Takes   a socket that listens
+//! Gives   each request to the routes
+//! Never   has more than `CONNECTIONS`, or waits without bound for who says nothing or takes nothing
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
+
+use crate::app::Peer;
+use crate::limits::{CONNECTIONS, HEAD_BYTES, LAST_REQUESTS, SILENCE, STREAMS, UNREAD};
+
+/// Accepts until `ending` is true; returns when the last request has ended, or had its time.
+pub(crate) async fn run(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    mut ending: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = ending.wait_for(|ending| *ending) => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(_) => {
+                // No file is left for it, most of the time: others end meanwhile.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (tls, router, ending) = (tls.clone(), router.clone(), ending.clone());
+        tokio::spawn(async move {
+            serve(stream, peer, tls, router, ending).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
+    let _ = tokio::time::timeout(LAST_REQUESTS, places.acquire_many(all)).await;
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    ending: watch::Receiver<bool>,
+) {
+    let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream);
+    match tls {
+        None => speak(stream, Version::One, with_peer(router, peer), ending).await,
+        Some(tls) => {
+            // Who speaks no TLS, or breaks off, has no more to say.
+            if let Ok(Ok(stream)) = tokio::time::timeout(SILENCE, tls.accept(stream)).await {
+                let version = match stream.get_ref().1.alpn_protocol() {
+                    Some(b"h2") => Version::Two,
+                    _ => Version::One,
+                };
+                speak(stream, version, with_peer(router, peer), ending).await;
+            }
+        }
+    }
+}
+
+/// Which HTTP: found out by TLS, so that nobody waits for a first byte without bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The routes, for requests of one connection.
+fn with_peer(router: Router, peer: SocketAddr) -> Router {
+    router.layer(axum::middleware::map_request(
+        move |mut request: Request| async move {
+            request.extensions_mut().insert(Peer(peer));
+            request
+        },
+    ))
+}
+
+async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    version: Version,
+    router: Router,
+    mut ending: watch::Receiver<bool>,
+) {
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = match version {
+        Version::One => builder.http1_only(),
+        Version::Two => builder.http2_only(),
+    };
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE)
+        .max_buf_size(HEAD_BYTES.max(64 * 1024));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(SILENCE)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX));
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // A broken line is no fault of the server.
+        _ = connection.as_mut() => return,
+        _ = ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// A connection that fails when what is written is not taken for `UNREAD`.
+struct Patient {
+    stream: TcpStream,
+    /// When it fails; `None` while nothing waits to be taken.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            until: None,
+        }
+    }
+
+    /// `polled`, unless it has been pending for too long.
+    fn in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.until = None;
+            return polled;
+        }
+        let until = self
+            .until
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + UNREAD)));
+        match until.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.in_time(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.in_time(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

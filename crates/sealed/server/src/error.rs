@@ -1,0 +1,97 @@
+//! Why the server does not do what it was asked, and whose fault that is.
+
+use std::io;
+
+use strongroom_remote::protocol::Refusal;
+
+/// What every operation of this crate gives.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed. No text holds a token.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Caller: the request is refused.
+    #[error("{}", .0.title())]
+    Refused(Refusal),
+    /// Caller: there is no account of that name.
+    #[error("there is no account {0}")]
+    UnknownAccount(String),
+    /// Caller: there is an account of that name.
+    #[error("there is an account {0} already")]
+    AccountExists(String),
+    /// Caller: an account cannot have that name.
+    #[error(
+        "{0:?} is no name of an account: it has small letters, digits, `.` and `-`, 64 at most"
+    )]
+    AccountName(String),
+    /// Caller: the server has as many accounts as it may have.
+    #[error("the server has as many accounts as it may have")]
+    TooManyAccounts,
+    /// Caller: without TLS others on the line would have the tokens.
+    #[error("without TLS the server listens on this machine only, as at 127.0.0.1")]
+    ClearBeyond,
+    /// Caller: another server uses the folder.
+    #[error("another server is running on this folder")]
+    InUse,
+    /// Caller: the folder belongs to a newer version, or holds something else.
+    #[error(
+        "the folder was written by a newer version (schema {found}, this version knows {known})"
+    )]
+    NewerSchema {
+        /// What the database says.
+        found: i64,
+        /// The newest that this version knows.
+        known: i64,
+    },
+    /// Caller: the certificate or its key cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    /// Environment: the database failed.
+    #[error("the database failed: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// Environment: the system failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Environment: the database has an object whose bytes are gone.
+    #[error("the bytes of an object are gone from the folder of objects: {0}")]
+    Lost(String),
+}
+
+impl Error {
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    /// What is answered to who asked.
+    pub(crate) fn refusal(&self) -> Refusal {
+        match self {
+            Self::Refused(refusal) => *refusal,
+            Self::Io { source, .. } if is_full(source) => Refusal::DiskFull,
+            Self::Database(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
+                rusqlite::ErrorCode::DiskFull => Refusal::DiskFull,
+                rusqlite::ErrorCode::DatabaseBusy => Refusal::Busy,
+                _ => Refusal::Failed,
+            },
+            _ => Refusal::Failed,
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}

@@ -1,0 +1,203 @@
+//! The folder that has the bytes of objects.
+//!
+//! Takes   bytes, piece by piece
+//! Gives   a file under a random name
+//! Never   makes a path of anything that a client says
+//!
+//! A file that comes or goes lies in `moving`, one that is there in `objects`. The database alone says which objects there are: at the
+//! start what is in `moving` goes where the database says. So no cut leaves an object without bytes, or bytes without an object:
+//!
+//! | | first | then the transaction | then |
+//! |---|---|---|---|
+//! | creating | the bytes, durable in `moving` | adds the object | the file goes to `objects` |
+//! | removing | the file goes to `moving`, durably | removes the object | the file goes |
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::file_id::FileId;
+
+/// The folders of files.
+#[derive(Debug)]
+pub(crate) struct Files {
+    objects: PathBuf,
+    moving: PathBuf,
+    /// Open, to be synced.
+    moving_folder: File,
+}
+
+/// A file that comes. It is gone again when this is dropped, unless it was kept.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) id: FileId,
+    file: File,
+    hasher: blake3::Hasher,
+    len: u64,
+    files: Arc<Files>,
+    is_kept: bool,
+}
+
+/// Makes a folder for this user alone, unless it is there.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(Error::io("making a folder")),
+    }
+}
+
+impl Files {
+    /// The folders below `folder`, which are made if they are not there.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let (objects, moving) = (folder.join("objects"), folder.join("moving"));
+        make_folder(&objects)?;
+        make_folder(&moving)?;
+        for shelf in 0..=u8::MAX {
+            make_folder(&objects.join(format!("{shelf:02x}")))?;
+        }
+        let open = |path: &Path| File::open(path).map_err(Error::io("opening a folder"));
+        let sync = |path: &Path| {
+            open(path)?
+                .sync_all()
+                .map_err(Error::io("syncing a folder"))
+        };
+        sync(&objects)?;
+        sync(folder)?;
+        Ok(Self {
+            moving_folder: open(&moving)?,
+            objects,
+            moving,
+        })
+    }
+
+    /// What lies between, by the ids of the files. Anything else in the folder is left alone.
+    pub(crate) fn moving(&self) -> Result<Vec<FileId>> {
+        let failed = || Error::io("listing a folder");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.moving).map_err(failed())? {
+            let name = entry.map_err(failed())?.file_name();
+            found.extend(name.to_str().and_then(FileId::parse));
+        }
+        Ok(found)
+    }
+
+    /// A new file.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<Incoming> {
+        let id = FileId::random()?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(self.in_moving(id))
+            .map_err(Error::io("making a file"))?;
+        Ok(Incoming {
+            id,
+            file,
+            hasher: blake3::Hasher::new(),
+            len: 0,
+            files: Arc::clone(self),
+            is_kept: false,
+        })
+    }
+
+    /// Opens a file, wherever it lies now; `None` if it is gone.
+    pub(crate) fn open_file(&self, id: FileId) -> Result<Option<File>> {
+        let (there, moving) = (self.in_objects(id), self.in_moving(id));
+        // It may go from one to the other between two looks.
+        for path in [&there, &moving, &there] {
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => return file.map(Some).map_err(Error::io("opening an object")),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The object is there: so is its file.
+    pub(crate) fn settle(&self, id: FileId) -> Result<()> {
+        let moved = fs::rename(self.in_moving(id), self.in_objects(id));
+        moved.map_err(Error::io("moving an object"))
+    }
+
+    /// The object is about to go.
+    pub(crate) fn unsettle(&self, id: FileId) -> Result<()> {
+        match fs::rename(self.in_objects(id), self.in_moving(id)) {
+            // It lies there already, or is lost: then it can go.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::io("moving an object")(error)),
+            Ok(()) => self.sync_moving(),
+        }
+    }
+
+    /// The object is gone: so is its file.
+    pub(crate) fn drop_file(&self, id: FileId) -> Result<()> {
+        for path in [self.in_moving(id), self.in_objects(id)] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(Error::io("removing an object"))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether files can be made now.
+    pub(crate) fn is_usable(&self) -> bool {
+        fs::metadata(&self.moving).is_ok_and(|found| found.is_dir())
+    }
+
+    fn sync_moving(&self) -> Result<()> {
+        let synced = self.moving_folder.sync_all();
+        synced.map_err(Error::io("syncing a folder"))
+    }
+
+    fn in_moving(&self, id: FileId) -> PathBuf {
+        self.moving.join(id.to_string())
+    }
+
+    fn in_objects(&self, id: FileId) -> PathBuf {
+        let shelf = format!("{:02x}", id.shelf());
+        self.objects.join(shelf).join(id.to_string())
+    }
+}
+
+impl Incoming {
+    pub(crate) fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.hasher.update(piece);
+        self.len += piece.len() as u64;
+        let written = self.file.write_all(piece);
+        written.map_err(Error::io("writing an object"))
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn hash(&self) -> blake3::Hash {
+        self.hasher.finalize()
+    }
+
+    /// Makes it durable under the name that it has for now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = self.file.sync_all();
+        synced.map_err(Error::io("syncing an object"))?;
+        self.files.sync_moving()
+    }
+
+    /// It stays: the database has it, or may have it.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What cannot be removed now is at the next start.
+            let _ = fs::remove_file(self.files.in_moving(self.id));
+        }
+    }
+}

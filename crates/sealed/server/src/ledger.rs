@@ -1,0 +1,501 @@
+//! The database of a server: accounts, vaults, which objects there are, the order of publications.
+//!
+//! Takes   names, lengths, hashes of tokens
+//! Gives   what is there; refusals
+//! Never   has a token, a byte of an object, or more of a vault than its names
+//!
+//! Invariants
+//!  (1) Of several that create an object of one name one does: the transaction decides.
+//!  (2) A publication is admitted only with the number after the last one of its vault, and that number never goes back.
+//!  (3) What an account uses is the sum of its objects, and at most what it may use once it creates something.
+
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use strongroom_remote::ObjectName;
+use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
+
+use crate::error::{Error, Result};
+use crate::file_id::FileId;
+use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, VAULTS_MAX};
+use crate::named::Named;
+use crate::token::TokenHash;
+
+/// What marks a file as such a database: `srsv`.
+const APPLICATION: i64 = 0x7372_7376;
+
+/// The schema in steps; `user_version` says how many were taken.
+const SCHEMA: &[&str] = &["
+CREATE TABLE account (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    token BLOB NOT NULL UNIQUE,
+    suspended INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    objects INTEGER NOT NULL DEFAULT 0,
+    bytes_max INTEGER NOT NULL,
+    objects_max INTEGER NOT NULL,
+    created_s INTEGER NOT NULL
+) STRICT;
+CREATE TABLE vault (
+    id INTEGER PRIMARY KEY,
+    account INTEGER NOT NULL REFERENCES account,
+    name TEXT NOT NULL,
+    last INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (account, name)
+) STRICT;
+CREATE TABLE object (
+    vault INTEGER NOT NULL REFERENCES vault,
+    name TEXT NOT NULL,
+    file BLOB NOT NULL UNIQUE,
+    len INTEGER NOT NULL,
+    created_s INTEGER NOT NULL,
+    PRIMARY KEY (vault, name)
+) STRICT, WITHOUT ROWID;
+"];
+
+/// What an account may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of all objects.
+    pub bytes: u64,
+    /// Objects.
+    pub objects: u64,
+}
+
+impl Default for Quota {
+    /// No limit.
+    fn default() -> Self {
+        Self {
+            bytes: i64::MAX as u64,
+            objects: i64::MAX as u64,
+        }
+    }
+}
+
+/// Whether an account may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may.
+    Active,
+    /// Every request of it is refused.
+    Suspended,
+}
+
+/// An account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub(crate) id: i64,
+    /// What it is called.
+    pub name: String,
+    /// Whether it may be used.
+    pub standing: Standing,
+    /// What it uses.
+    pub used: Quota,
+    /// What it may use.
+    pub quota: Quota,
+}
+
+/// An object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) file: FileId,
+    pub(crate) len: u64,
+    pub(crate) created_s: u64,
+}
+
+/// A vault of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct VaultKey {
+    pub(crate) account: i64,
+    pub(crate) name: String,
+}
+
+/// The database.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    writer: Mutex<Connection>,
+    reader: Mutex<Connection>,
+}
+
+impl Ledger {
+    /// The database at `path`, which is made if it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut writer = Connection::open(path)?;
+        writer.busy_timeout(DATABASE_BUSY)?;
+        writer.pragma_update(None, "journal_mode", "WAL")?;
+        writer.pragma_update(None, "synchronous", "FULL")?;
+        writer.pragma_update(None, "foreign_keys", "ON")?;
+        migrate(&mut writer)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let reader = Connection::open_with_flags(path, flags)?;
+        reader.busy_timeout(DATABASE_BUSY)?;
+        Ok(Self {
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+        })
+    }
+
+    pub(crate) fn add_account(&self, name: &str, token: TokenHash, quota: Quota) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let count: i64 = change.query_row("SELECT count(*) FROM account", [], |row| row.get(0))?;
+        if count >= ACCOUNTS_MAX {
+            return Err(Error::TooManyAccounts);
+        }
+        let added = change.execute(
+            "INSERT INTO account (name, token, bytes_max, objects_max, created_s) VALUES (?1, ?2, ?3, ?4, unixepoch())
+             ON CONFLICT (name) DO NOTHING",
+            params![name, token.0, stored(quota.bytes), stored(quota.objects)],
+        )?;
+        if added == 0 {
+            return Err(Error::AccountExists(name.to_owned()));
+        }
+        Ok(change.commit()?)
+    }
+
+    /// All accounts, in order of their names.
+    pub(crate) fn accounts(&self) -> Result<Vec<Account>> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(&format!("{ACCOUNT} ORDER BY name"))?;
+        let rows = query.query_map([], account)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    pub(crate) fn account(&self, name: &str) -> Result<Account> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(&format!("{ACCOUNT} WHERE name = ?1"))?;
+        let found = query.query_row([name], account).optional()?;
+        found.ok_or_else(|| Error::UnknownAccount(name.to_owned()))
+    }
+
+    /// The account whose token has that hash.
+    pub(crate) fn account_of(&self, token: TokenHash) -> Result<Option<Account>> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(&format!("{ACCOUNT} WHERE token = ?1"))?;
+        Ok(query.query_row([token.0], account).optional()?)
+    }
+
+    pub(crate) fn set_standing(&self, name: &str, standing: Standing) -> Result<()> {
+        let suspended = standing == Standing::Suspended;
+        let change = "UPDATE account SET suspended = ?2 WHERE name = ?1";
+        self.change_account(name, change, params![name, suspended])
+    }
+
+    pub(crate) fn set_quota(&self, name: &str, quota: Quota) -> Result<()> {
+        let change = "UPDATE account SET bytes_max = ?2, objects_max = ?3 WHERE name = ?1";
+        let values = params![name, stored(quota.bytes), stored(quota.objects)];
+        self.change_account(name, change, values)
+    }
+
+    pub(crate) fn set_token(&self, name: &str, token: TokenHash) -> Result<()> {
+        let change = "UPDATE account SET token = ?2 WHERE name = ?1";
+        self.change_account(name, change, params![name, token.0])
+    }
+
+    fn change_account(
+        &self,
+        name: &str,
+        change: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<()> {
+        match self.writer.lock().execute(change, values)? {
+            0 => Err(Error::UnknownAccount(name.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Some objects of an account, by vault and name.
+    pub(crate) fn some_of(&self, account: i64, count: usize) -> Result<Vec<(VaultKey, String)>> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(
+            "SELECT vault.name, object.name FROM vault JOIN object ON object.vault = vault.id
+             WHERE vault.account = ?1 LIMIT ?2",
+        )?;
+        let rows = query.query_map(params![account, count as i64], |row| {
+            let name = row.get(0)?;
+            Ok((VaultKey { account, name }, row.get(1)?))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Removes an account that has no object left.
+    pub(crate) fn remove_account(&self, account: i64) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        change.execute("DELETE FROM vault WHERE account = ?1", [account])?;
+        change.execute("DELETE FROM account WHERE id = ?1", [account])?;
+        Ok(change.commit()?)
+    }
+
+    /// Whether an object has its bytes in that file.
+    pub(crate) fn has_file(&self, file: FileId) -> Result<bool> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached("SELECT 1 FROM object WHERE file = ?1")?;
+        Ok(query.exists([file])?)
+    }
+
+    pub(crate) fn find(&self, vault: &VaultKey, name: &str) -> Result<Option<Found>> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(
+            "SELECT object.file, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
+             WHERE vault.account = ?1 AND vault.name = ?2 AND object.name = ?3",
+        )?;
+        let found = query.query_row(params![vault.account, vault.name, name], |row| {
+            Ok(Found {
+                file: row.get(0)?,
+                len: number(row, 1)?,
+                created_s: number(row, 2)?,
+            })
+        });
+        Ok(found.optional()?)
+    }
+
+    /// The number of the newest publication; 0 before the first.
+    pub(crate) fn last(&self, vault: &VaultKey) -> Result<u64> {
+        let reader = self.reader.lock();
+        let mut query =
+            reader.prepare_cached("SELECT last FROM vault WHERE account = ?1 AND name = ?2")?;
+        let last = query.query_row(params![vault.account, vault.name], |row| number(row, 0));
+        Ok(last.optional()?.unwrap_or(0))
+    }
+
+    /// Objects of `kind` with names behind `after`, in order.
+    pub(crate) fn page(&self, vault: &VaultKey, kind: &str, after: &str) -> Result<Page> {
+        let reader = self.reader.lock();
+        let mut query = reader.prepare_cached(
+            "SELECT object.name, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
+             WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > ?3 AND object.name < ?4
+             ORDER BY object.name LIMIT ?5",
+        )?;
+        let (first, end) = (format!("{kind}/{after}"), format!("{kind}0"));
+        let values = params![
+            vault.account,
+            vault.name,
+            first,
+            end,
+            PAGE_NAMES_MAX as i64 + 1
+        ];
+        let rows = query.query_map(values, |row| {
+            let name: String = row.get(0)?;
+            Ok(PageObject {
+                name: name[kind.len() + 1..].to_owned(),
+                len: number(row, 1)?,
+                created_s: number(row, 2)?,
+            })
+        })?;
+        let mut objects: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+        let more = objects.len() > PAGE_NAMES_MAX;
+        objects.truncate(PAGE_NAMES_MAX);
+        Ok(Page { objects, more })
+    }
+
+    /// Whether an object of that length could be added now.
+    ///
+    /// # Errors
+    /// `Refused`, as `add`.
+    pub(crate) fn may_add(&self, vault: &VaultKey, name: &ObjectName, len: u64) -> Result<()> {
+        let mut reader = self.reader.lock();
+        let view = reader.transaction()?;
+        may_add(&view, vault, name, len).map(drop)
+    }
+
+    /// Adds an object, whose bytes are in `file`; gives the number of the newest publication of the vault then.
+    ///
+    /// # Errors
+    /// `Refused`; then nothing has changed. Any other: it may have been added.
+    pub(crate) fn add(
+        &self,
+        vault: &VaultKey,
+        name: &ObjectName,
+        file: FileId,
+        len: u64,
+    ) -> Result<u64> {
+        let mut writer = self.writer.lock();
+        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut state = may_add(&change, vault, name, len)?; // (1) (2) (3)
+        let id = match state.vault {
+            Some(id) => id,
+            None => {
+                let vaults: i64 = change.query_row(
+                    "SELECT count(*) FROM vault WHERE account = ?1",
+                    [vault.account],
+                    |row| row.get(0),
+                )?;
+                if vaults >= VAULTS_MAX {
+                    return Err(Refusal::VaultsUsed.into());
+                }
+                change.execute(
+                    "INSERT INTO vault (account, name) VALUES (?1, ?2)",
+                    params![vault.account, vault.name],
+                )?;
+                change.last_insert_rowid()
+            }
+        };
+        change.execute(
+            "INSERT INTO object (vault, name, file, len, created_s) VALUES (?1, ?2, ?3, ?4, unixepoch())",
+            params![id, name.as_str(), file, stored(len)],
+        )?;
+        change.execute(
+            "UPDATE account SET bytes = bytes + ?2, objects = objects + 1 WHERE id = ?1",
+            params![vault.account, stored(len)],
+        )?;
+        if let Named::Publication(number) = Named::of(name) {
+            change.execute(
+                "UPDATE vault SET last = ?2 WHERE id = ?1",
+                params![id, stored(number)],
+            )?;
+            state.last = number;
+        }
+        change.commit()?;
+        Ok(state.last)
+    }
+
+    /// Removes an object; gives the file that had its bytes, if there was one. `moved` is called before that is so.
+    ///
+    /// # Errors
+    /// `Refused` for the newest publication; those of `moved`.
+    pub(crate) fn remove(
+        &self,
+        vault: &VaultKey,
+        name: &ObjectName,
+        keep: Newest,
+        moved: impl FnOnce(FileId) -> Result<()>,
+    ) -> Result<Option<FileId>> {
+        let mut writer = self.writer.lock();
+        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let row = change
+            .query_row(
+                "SELECT vault.id, vault.last, object.file, object.len FROM vault JOIN object ON object.vault = vault.id
+                 WHERE vault.account = ?1 AND vault.name = ?2 AND object.name = ?3",
+                params![vault.account, vault.name, name.as_str()],
+                |row| Ok((row.get::<_, i64>(0)?, number(row, 1)?, row.get(2)?, number(row, 3)?)),
+            )
+            .optional()?;
+        let Some((id, last, file, len)) = row else {
+            return Ok(None);
+        };
+        if keep == Newest::Stays && Named::of(name) == Named::Publication(last) {
+            return Err(Refusal::NewestStays.into());
+        }
+        change.execute(
+            "DELETE FROM object WHERE vault = ?1 AND name = ?2",
+            params![id, name.as_str()],
+        )?;
+        change.execute(
+            "UPDATE account SET bytes = bytes - ?2, objects = objects - 1 WHERE id = ?1",
+            params![vault.account, stored(len)],
+        )?;
+        moved(file)?;
+        change.commit()?;
+        Ok(Some(file))
+    }
+}
+
+/// Whether the newest publication may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Newest {
+    /// It may not.
+    Stays,
+    /// It may: the whole account goes.
+    Goes,
+}
+
+/// What an addition finds.
+struct State {
+    vault: Option<i64>,
+    last: u64,
+}
+
+fn may_add(
+    view: &rusqlite::Transaction<'_>,
+    vault: &VaultKey,
+    name: &ObjectName,
+    len: u64,
+) -> Result<State> {
+    let mut query = view.prepare_cached(&format!("{ACCOUNT} WHERE id = ?1"))?;
+    let found = query.query_row([vault.account], account).optional()?;
+    let account = found.ok_or(Refusal::WrongToken)?;
+    if account.standing == Standing::Suspended {
+        return Err(Refusal::Suspended.into());
+    }
+    let mut query =
+        view.prepare_cached("SELECT id, last FROM vault WHERE account = ?1 AND name = ?2")?;
+    let row = query.query_row(params![vault.account, vault.name], |row| {
+        Ok((row.get::<_, i64>(0)?, number(row, 1)?))
+    });
+    let row = row.optional()?;
+    let (id, last) = row.map_or((None, 0), |(id, last)| (Some(id), last));
+    if let Some(id) = id {
+        let mut query =
+            view.prepare_cached("SELECT 1 FROM object WHERE vault = ?1 AND name = ?2")?;
+        if query.exists(params![id, name.as_str()])? {
+            return Err(Refusal::AlreadyThere.into());
+        }
+    }
+    match Named::of(name) {
+        Named::NoPublication => return Err(Refusal::Name.into()),
+        Named::Publication(number) if number <= last => return Err(Refusal::AlreadyThere.into()),
+        Named::Publication(number) if number > last + 1 => return Err(Refusal::OutOfOrder.into()),
+        _ => {}
+    }
+    if account.used.objects >= account.quota.objects {
+        return Err(Refusal::ObjectsUsed.into());
+    }
+    if account.used.bytes.saturating_add(len) > account.quota.bytes {
+        return Err(Refusal::BytesUsed.into());
+    }
+    Ok(State { vault: id, last })
+}
+
+const ACCOUNT: &str =
+    "SELECT id, name, suspended, bytes, objects, bytes_max, objects_max FROM account";
+
+fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
+    let quota = |bytes, objects| -> rusqlite::Result<Quota> {
+        Ok(Quota {
+            bytes: number(row, bytes)?,
+            objects: number(row, objects)?,
+        })
+    };
+    Ok(Account {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        standing: match row.get(2)? {
+            true => Standing::Suspended,
+            false => Standing::Active,
+        },
+        used: quota(3, 4)?,
+        quota: quota(5, 6)?,
+    })
+}
+
+/// A number that is never negative here.
+fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
+/// As SQLite has numbers: what is beyond is as good as without a limit.
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Brings the schema to what this version knows.
+fn migrate(writer: &mut Connection) -> Result<()> {
+    let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let pragma = |name: &str| change.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    let (found, application): (i64, i64) = (pragma("user_version")?, pragma("application_id")?);
+    let known = SCHEMA.len() as i64;
+    if found > known || found > 0 && application != APPLICATION {
+        return Err(Error::NewerSchema { found, known });
+    }
+    let taken = usize::try_from(found).unwrap_or(0);
+    for step in SCHEMA.iter().skip(taken) {
+        change.execute_batch(step)?;
+    }
+    change.pragma_update(None, "application_id", APPLICATION)?;
+    change.pragma_update(None, "user_version", known)?;
+    Ok(change.commit()?)
+}

@@ -1,0 +1,54 @@
+//! Every bound of this crate.
+
+use std::time::Duration;
+
+/// The longest object, in bytes: a segment, with room for what is sealed around the longest publication.
+pub const OBJECT_BYTES_MAX: u64 = 64 << 20;
+
+/// Vaults of an account, at most.
+pub const VAULTS_MAX: i64 = 1000;
+
+/// Accounts of a server, at most: they are listed at once.
+pub const ACCOUNTS_MAX: i64 = 1_000_000;
+
+/// Objects that one account sends at a time; who sends more waits.
+pub(crate) const UPLOADS_OF_ACCOUNT: usize = 32;
+
+/// Objects that are sent at a time by all accounts. Each takes a piece of memory.
+pub(crate) const UPLOADS: usize = 256;
+
+/// How long a request waits for its turn to send.
+pub(crate) const TURN: Duration = Duration::from_secs(20);
+
+/// What is read or written of an object at once, in bytes.
+pub(crate) const PIECE_BYTES: usize = 256 * 1024;
+
+/// How long nothing may come of an object that is sent, or of a handshake or the head of a request.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long who gets an answer may take nothing of it.
+pub(crate) const UNREAD: Duration = Duration::from_secs(60);
+
+/// Connections at a time; further ones wait until one ends.
+pub(crate) const CONNECTIONS: usize = 16_384;
+
+/// Requests at a time on one connection of HTTP/2.
+pub(crate) const STREAMS: u32 = 64;
+
+/// The head of a request, in bytes.
+pub(crate) const HEAD_BYTES: usize = 16 * 1024;
+
+/// A server that ends waits so long for requests that are under way.
+pub(crate) const LAST_REQUESTS: Duration = Duration::from_secs(20);
+
+/// Who follows publications gets a sign of life so often, so that no proxy takes the line for dead.
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
+
+/// How long another process may hold the database.
+pub(crate) const DATABASE_BUSY: Duration = Duration::from_secs(10);
+
+/// Random bytes of a token.
+pub(crate) const TOKEN_RANDOM_BYTES: usize = 32;
+
+/// How long a certificate that the server signs itself is good, in days. Who knows its fingerprint asks for no date.
+pub(crate) const CERTIFICATE_DAYS: u32 = 3650;

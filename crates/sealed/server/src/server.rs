@@ -1,0 +1,119 @@
+//! A server that runs, until it is stopped.
+//!
+//! Takes   a folder, an address to listen at, how to speak
+//! Gives   the address that it has, the fingerprint of its certificate
+//! Never   speaks in clear to another machine
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::app::App;
+use crate::connections;
+use crate::error::{Error, Result};
+use crate::store::{Store, Use};
+use crate::tls::{Tls, accepting};
+
+/// How a server is to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its folder, which is made if it is not there.
+    pub folder: PathBuf,
+    /// Where it listens; port 0 for any that is free.
+    pub listen: SocketAddr,
+    /// How it is spoken to.
+    pub tls: Tls,
+}
+
+/// A server. It ends when this is dropped, gracefully by `stop`.
+pub struct Server {
+    runtime: Runtime,
+    running: Option<JoinHandle<()>>,
+    ending: watch::Sender<bool>,
+    app: Arc<App>,
+    address: SocketAddr,
+    fingerprint: Option<String>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Server({})", self.address)
+    }
+}
+
+impl Server {
+    /// Starts one; it is reached on return.
+    ///
+    /// # Errors
+    /// `InUse`, `NewerSchema`, `Certificate`, `ClearBeyond`; `Io` if it cannot listen there.
+    pub fn start(settings: &Settings) -> Result<Self> {
+        if settings.tls == Tls::Off && !settings.listen.ip().is_loopback() {
+            return Err(Error::ClearBeyond);
+        }
+        let store = Store::open(&settings.folder, Use::Serving)?;
+        let tls = accepting(&settings.tls, &settings.folder)?;
+        let runtime = Builder::new_multi_thread()
+            .thread_name("server")
+            .enable_all()
+            .build()
+            .map_err(Error::io("starting threads"))?;
+        let listening = runtime.block_on(TcpListener::bind(settings.listen));
+        let listener = listening.map_err(Error::io("listening at that address"))?;
+        let address = listener
+            .local_addr()
+            .map_err(Error::io("asking for the address"))?;
+        let (ending, heard) = watch::channel(false);
+        let app = App::new(store, heard.clone());
+        let (acceptor, fingerprint) = tls.map_or((None, None), |tls| {
+            (Some(tls.acceptor), Some(tls.fingerprint))
+        });
+        let accepting = connections::run(listener, acceptor, app.router(), heard);
+        let running = Some(runtime.spawn(accepting));
+        Ok(Self {
+            runtime,
+            running,
+            ending,
+            app,
+            address,
+            fingerprint,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// SHA-256 of its certificate, in hexadecimal; `None` without TLS.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
+
+    /// Requests that were begun since it started.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.app.requests()
+    }
+
+    /// Ends it: no new connection, an end for who waits, some time for what is under way.
+    pub fn stop(mut self) {
+        self.ending.send_replace(true);
+        if let Some(running) = self.running.take() {
+            // A panic there has been reported by the panic hook.
+            let _ = self.runtime.block_on(running);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ending.send_replace(true);
+    }
+}

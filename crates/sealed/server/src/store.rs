@@ -1,0 +1,280 @@
+//! What a server keeps: the database and the files, as one thing.
+//!
+//! Takes   a folder that no other server uses
+//! Gives   objects that are created, read, listed, removed; accounts
+//! Never   answers that an object is there before its bytes and its row are durable
+//!
+//! ```text
+//! FOLDER/server.db    accounts, vaults, names of objects           ledger.rs
+//! FOLDER/objects/     their bytes                                  files.rs
+//! FOLDER/moving/      bytes that come or go
+//! FOLDER/tls/         the certificate that the server signed itself tls.rs
+//! FOLDER/lock         held by the server that runs
+//! ```
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+use strongroom_remote::ObjectName;
+use strongroom_remote::protocol::{Page, Refusal, is_part};
+
+use crate::error::{Error, Result};
+use crate::files::{Files, Incoming, make_folder};
+use crate::ledger::{Account, Found, Ledger, Newest, Quota, Standing, VaultKey};
+use crate::named::Named;
+use crate::token::{Token, TokenHash};
+
+/// Objects that the removal of an account takes at a time.
+const REMOVED_AT_ONCE: usize = 1000;
+
+/// The folder of a server.
+#[derive(Debug)]
+pub(crate) struct Store {
+    ledger: Ledger,
+    pub(crate) files: Arc<Files>,
+    /// Held while this lives.
+    _lock: Option<File>,
+}
+
+/// Whether it is a server that opens a folder, or somebody who looks after its accounts, perhaps beside one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Serving,
+    Accounts,
+}
+
+impl Store {
+    /// What is in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// `InUse`, `NewerSchema`, `Database`, `Io`.
+    pub(crate) fn open(folder: &Path, purpose: Use) -> Result<Self> {
+        make_folder(folder)?;
+        let lock = match purpose {
+            Use::Serving => Some(lock(&folder.join("lock"))?),
+            Use::Accounts => None,
+        };
+        let store = Self {
+            ledger: Ledger::open(&folder.join("server.db"))?,
+            files: Arc::new(Files::open(folder)?),
+            _lock: lock,
+        };
+        if purpose == Use::Serving {
+            for id in store.files.moving()? {
+                match store.ledger.has_file(id)? {
+                    true => store.files.settle(id)?,
+                    false => store.files.drop_file(id)?,
+                }
+            }
+        }
+        Ok(store)
+    }
+
+    /// The account of that name, if the token is its own and it may be used.
+    ///
+    /// # Errors
+    /// `Refused`. Who has no token of an account learns nothing of what accounts there are.
+    pub(crate) fn authorise(&self, token: &str, name: &str) -> Result<Account> {
+        let account = self.ledger.account_of(TokenHash::of(token))?;
+        let account = account.ok_or(Refusal::WrongToken)?;
+        if account.name != name {
+            return Err(Refusal::OtherAccount.into());
+        }
+        match account.standing {
+            Standing::Active => Ok(account),
+            Standing::Suspended => Err(Refusal::Suspended.into()),
+        }
+    }
+
+    /// Whether an object of that length could be created now.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub(crate) fn may_create(&self, vault: &VaultKey, name: &ObjectName, len: u64) -> Result<()> {
+        self.ledger.may_add(vault, name, len)
+    }
+
+    /// Creates an object of what came; gives the number of the newest publication then.
+    ///
+    /// # Errors
+    /// `Refused`; then nothing has changed.
+    pub(crate) fn create(
+        &self,
+        vault: &VaultKey,
+        name: &ObjectName,
+        incoming: Incoming,
+    ) -> Result<u64> {
+        if !Named::of(name).admits(&incoming.hash()) {
+            return Err(Refusal::Hash.into());
+        }
+        incoming.sync()?;
+        let id = incoming.id;
+        match self.ledger.add(vault, name, id, incoming.len()) {
+            Ok(last) => {
+                incoming.keep();
+                // It is found where it lies, too, and goes to its place at the next start.
+                let _ = self.files.settle(id);
+                Ok(last)
+            }
+            Err(error @ Error::Refused(_)) => Err(error),
+            Err(error) => {
+                // It may be durable all the same.
+                incoming.keep();
+                Err(error)
+            }
+        }
+    }
+
+    /// An object and its bytes; `None` if there is none.
+    pub(crate) fn read(
+        &self,
+        vault: &VaultKey,
+        name: &ObjectName,
+    ) -> Result<Option<(Found, File)>> {
+        let Some(found) = self.ledger.find(vault, name.as_str())? else {
+            return Ok(None);
+        };
+        if let Some(file) = self.files.open_file(found.file)? {
+            return Ok(Some((found, file)));
+        }
+        // It was removed meanwhile, or its bytes are lost.
+        match self.ledger.find(vault, name.as_str())? {
+            Some(again) if again.file == found.file => Err(Error::Lost(found.file.to_string())),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn find(&self, vault: &VaultKey, name: &ObjectName) -> Result<Option<Found>> {
+        self.ledger.find(vault, name.as_str())
+    }
+
+    pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
+        self.remove_as(vault, name, Newest::Stays)
+    }
+
+    fn remove_as(&self, vault: &VaultKey, name: &ObjectName, newest: Newest) -> Result<()> {
+        let moved = |id| self.files.unsettle(id);
+        match self.ledger.remove(vault, name, newest, moved)? {
+            Some(id) => self.files.drop_file(id),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn page(&self, vault: &VaultKey, kind: &str, after: &str) -> Result<Page> {
+        self.ledger.page(vault, kind, after)
+    }
+
+    pub(crate) fn last(&self, vault: &VaultKey) -> Result<u64> {
+        self.ledger.last(vault)
+    }
+
+    /// Whether it can be used.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.files.is_usable()
+            && self
+                .ledger
+                .account("")
+                .is_err_and(|error| matches!(error, Error::UnknownAccount(_)))
+    }
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let opened = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    let file = opened.map_err(Error::io("opening the lock of the folder"))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse),
+        Err(error) => Err(Error::io("locking the folder")(error.into())),
+    }
+}
+
+/// The accounts of a server, whether it is running or not.
+#[derive(Debug)]
+pub struct Accounts(Store);
+
+impl Accounts {
+    /// Those in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// `NewerSchema`, `Database`, `Io`.
+    pub fn open(folder: &Path) -> Result<Self> {
+        Store::open(folder, Use::Accounts).map(Self)
+    }
+
+    /// Adds an account; gives its token, which nobody can show again.
+    ///
+    /// # Errors
+    /// `AccountName`, `AccountExists`, `TooManyAccounts`.
+    pub fn add(&self, name: &str, quota: Quota) -> Result<Token> {
+        if !is_part(name) {
+            return Err(Error::AccountName(name.to_owned()));
+        }
+        let token = Token::random()?;
+        let hash = TokenHash::of(token.reveal());
+        self.0.ledger.add_account(name, hash, quota)?;
+        Ok(token)
+    }
+
+    /// All of them, in order of their names.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn list(&self) -> Result<Vec<Account>> {
+        self.0.ledger.accounts()
+    }
+
+    /// Gives an account another token; the one before is refused from now on.
+    ///
+    /// # Errors
+    /// `UnknownAccount`.
+    pub fn renew_token(&self, name: &str) -> Result<Token> {
+        let token = Token::random()?;
+        let hash = TokenHash::of(token.reveal());
+        self.0.ledger.set_token(name, hash)?;
+        Ok(token)
+    }
+
+    /// Suspends an account, or lets it be used again.
+    ///
+    /// # Errors
+    /// `UnknownAccount`.
+    pub fn set_standing(&self, name: &str, standing: Standing) -> Result<()> {
+        self.0.ledger.set_standing(name, standing)
+    }
+
+    /// Says what an account may use. What it uses already stays.
+    ///
+    /// # Errors
+    /// `UnknownAccount`.
+    pub fn set_quota(&self, name: &str, quota: Quota) -> Result<()> {
+        self.0.ledger.set_quota(name, quota)
+    }
+
+    /// Removes an account with everything that it has. It may be run again if it was interrupted.
+    ///
+    /// # Errors
+    /// `UnknownAccount`; `Io`, `Database`.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let account = self.0.ledger.account(name)?;
+        // Nothing comes from here on.
+        self.set_standing(name, Standing::Suspended)?;
+        loop {
+            let some = self.0.ledger.some_of(account.id, REMOVED_AT_ONCE)?;
+            if some.is_empty() {
+                break;
+            }
+            for (vault, object) in some {
+                let object =
+                    ObjectName::new(object).map_err(|error| Error::Lost(error.to_string()))?;
+                self.0.remove_as(&vault, &object, Newest::Goes)?;
+            }
+        }
+        self.0.ledger.remove_account(account.id)
+    }
+}

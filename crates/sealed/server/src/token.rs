@@ -1,0 +1,65 @@
+//! The token of an account: what shows that a request is its own.
+//!
+//! Takes   chance from the system
+//! Gives   a token, once; what is kept of it
+//! Never   keeps or shows the token itself
+//!
+//! A token has so much chance in it that a plain hash tells nothing of it, and that nobody finds one by trying.
+
+use std::fmt;
+use std::io;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::error::{Error, Result};
+use crate::limits::TOKEN_RANDOM_BYTES;
+
+/// What is before the digits, so that people and scanners know what was found somewhere.
+const PREFIX: &str = "srt-";
+
+/// What a client shows. `Debug` does not show it.
+pub struct Token(String);
+
+/// What is kept of a token: BLAKE3 of its text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TokenHash(pub(crate) [u8; 32]);
+
+impl Token {
+    /// A new one.
+    ///
+    /// # Errors
+    /// `Io` if the system has no chance to give.
+    pub(crate) fn random() -> Result<Self> {
+        let mut bytes = [0; TOKEN_RANDOM_BYTES];
+        fill(&mut bytes).map_err(Error::io("asking the system for chance"))?;
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self(format!("{PREFIX}{digits}")))
+    }
+
+    /// The token, to be shown to its owner.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Token")
+    }
+}
+
+impl TokenHash {
+    pub(crate) fn of(token: &str) -> Self {
+        Self(*blake3::hash(token.as_bytes()).as_bytes())
+    }
+}
+
+/// Fills `bytes` with chance.
+pub(crate) fn fill(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Takes the bytes of an object as they come.
+//!
+//! Takes   the body of a request, and what it says about its bytes
+//! Gives   a file that has them, if they are what was said
+//! Never   holds more of them in memory than one piece, or waits long for the next
+//!
+//! Who is refused although the bytes are on their way gets them read all the same, to their end and no further: else many clients would
+//! see a broken line and not the answer.
+
+use std::sync::Arc;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use strongroom_remote::protocol::{HASH_HEADER, Refusal};
+
+use crate::answers::Refused;
+use crate::error::Error;
+use crate::files::{Files, Incoming};
+use crate::limits::{OBJECT_BYTES_MAX, PIECE_BYTES, SILENCE};
+
+/// What a request says about its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) len: u64,
+    pub(crate) hash: blake3::Hash,
+}
+
+impl Said {
+    pub(crate) fn by(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let len = headers.get(CONTENT_LENGTH).ok_or(Refusal::NoLength)?;
+        let len: u64 = len
+            .to_str()
+            .ok()
+            .and_then(|len| len.parse().ok())
+            .ok_or(Refusal::NoLength)?;
+        if len > OBJECT_BYTES_MAX {
+            return Err(Refusal::TooLong);
+        }
+        let hash = text(HASH_HEADER).ok_or(Refusal::NoHash)?;
+        let hash = blake3::Hash::from_hex(hash).map_err(|_| Refusal::NoHash)?;
+        Ok(Self { len, hash })
+    }
+}
+
+/// The body of a request.
+pub(crate) struct Upload {
+    pieces: BodyDataStream,
+    left: u64,
+}
+
+impl Upload {
+    pub(crate) fn new(body: Body, said: Said) -> Self {
+        Self {
+            pieces: body.into_data_stream(),
+            left: said.len,
+        }
+    }
+
+    /// The next bytes; `None` behind the last.
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        match tokio::time::timeout(SILENCE, self.pieces.next()).await {
+            Err(_) => Err(Refusal::Slow),
+            Ok(None) if self.left > 0 => Err(Refusal::Length),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(_))) => Err(Refusal::Length),
+            Ok(Some(Ok(piece))) => {
+                let len = piece.len() as u64;
+                self.left = self.left.checked_sub(len).ok_or(Refusal::Length)?;
+                Ok(Some(piece))
+            }
+        }
+    }
+
+    /// Reads what comes and keeps nothing of it; then refuses.
+    pub(crate) async fn refuse(mut self, refusal: Refusal) -> Refused {
+        while let Ok(Some(_)) = self.next().await {}
+        Refused(refusal)
+    }
+
+    /// Puts what comes into a new file of `files`.
+    pub(crate) async fn into_file(
+        mut self,
+        files: &Arc<Files>,
+        said: Said,
+    ) -> Result<Incoming, Refused> {
+        let files = Arc::clone(files);
+        let mut incoming = apart(move || files.begin()).await?;
+        let mut piece =
+            Vec::with_capacity(PIECE_BYTES.min(usize::try_from(said.len).unwrap_or(PIECE_BYTES)));
+        loop {
+            let came = self.next().await?;
+            let is_last = came.is_none();
+            piece.extend_from_slice(&came.unwrap_or_default());
+            if piece.len() < PIECE_BYTES && !is_last {
+                continue;
+            }
+            (incoming, piece) = apart(move || {
+                incoming.write(&piece)?;
+                piece.clear();
+                Ok((incoming, piece))
+            })
+            .await?;
+            if is_last {
+                break;
+            }
+        }
+        match incoming.hash() == said.hash {
+            true => Ok(incoming),
+            false => Err(Refusal::Hash.into()),
+        }
+    }
+}
+
+/// Does `work`, which blocks, on a thread of its own.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Refused> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done?),
+        // It panicked, and the panic hook has said so.
+        Err(_) => Err(Refusal::Failed.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    #[test]
+    fn what_a_request_says_about_its_bytes_is_whole_or_refused() {
+        let hash = blake3::hash(b"bytes");
+        let said = |len: &str, hash: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_LENGTH, len.parse().unwrap());
+            headers.insert(HASH_HEADER, hash.parse().unwrap());
+            Said::by(&headers)
+        };
+        assert_eq!(said("5", &hash.to_hex()), Ok(Said { len: 5, hash }));
+        for len in ["", "-1", "x", "99999999999999999999"] {
+            assert_eq!(said(len, &hash.to_hex()), Err(Refusal::NoLength), "{len}");
+        }
+        let long = (OBJECT_BYTES_MAX + 1).to_string();
+        assert_eq!(said(&long, &hash.to_hex()), Err(Refusal::TooLong));
+        for bad in ["", "00", &hash.to_hex()[1..]] {
+            assert_eq!(said("5", bad), Err(Refusal::NoHash), "{bad}");
+        }
+        assert_eq!(Said::by(&HeaderMap::new()), Err(Refusal::NoLength));
+    }
+}

@@ -1,0 +1,344 @@
+//! The program `strongroom-server`: started, killed, stopped; what it prints and logs.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use strongroom_remote::{Address, Created, ObjectName, Remote};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strongroom-server");
+
+/// Gives what `arguments` print.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn ok(arguments: &[&str]) -> String {
+    let (code, out, error) = run(arguments);
+    assert_eq!((code, &*error), (0, ""), "{arguments:?}");
+    out
+}
+
+/// A running server. It is killed when this is dropped.
+struct Running {
+    child: Child,
+    /// Where it listens, with the scheme.
+    at: String,
+    fingerprint: Option<String>,
+}
+
+impl Running {
+    fn start(folder: &Path, listen: &str, further: &[&str]) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .arg("serve")
+            .arg(folder)
+            .args(["--listen", listen])
+            .args(further)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut next = |before: &str| {
+            let line = lines.next().unwrap().unwrap();
+            line.strip_prefix(before).unwrap().to_owned()
+        };
+        let at = next("listening at ");
+        let fingerprint = at.starts_with("https").then(|| next("fingerprint "));
+        Self {
+            child,
+            at,
+            fingerprint,
+        }
+    }
+
+    fn open(&self, token: &str, path: &str) -> std::sync::Arc<dyn Remote> {
+        let (scheme, host) = self.at.split_once("://").unwrap();
+        let mut url = format!("{scheme}://{token}@{host}/{path}");
+        if let Some(print) = &self.fingerprint {
+            url = format!("{url}?fingerprint={print}");
+        }
+        Address::parse(&url).unwrap().open().unwrap()
+    }
+
+    /// Stops it as a service manager does; gives its exit code and its log.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let reader = log_of(self.child.stderr.take().unwrap());
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        (self.child.wait().unwrap().code(), reader.join().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn log_of(mut log: ChildStderr) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        text
+    })
+}
+
+#[test]
+fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let token = ok(&["account", "add", folder, "anna", "--bytes", "20G"]);
+    assert!(token.starts_with("srt-") && token.len() == 69, "{token}");
+    ok(&["account", "add", folder, "bert"]);
+    ok(&["account", "suspend", folder, "bert"]);
+    let list = ok(&["account", "list", folder]);
+    assert_eq!(
+        list,
+        "anna  0 of 21474836480 bytes  0 objects\nbert  0 bytes  0 objects  suspended\n"
+    );
+    ok(&["account", "resume", folder, "bert"]);
+    ok(&["account", "quota", folder, "bert", "--objects", "7"]);
+    assert_ne!(ok(&["account", "token", folder, "anna"]), token);
+    ok(&["account", "remove", folder, "anna"]);
+    assert_eq!(
+        ok(&["account", "list", folder]),
+        "bert  0 bytes  0 of 7 objects\n"
+    );
+    for (arguments, code, why) in [
+        (
+            &["account", "remove", folder, "anna"][..],
+            1,
+            "there is no account anna",
+        ),
+        (
+            &["account", "add", folder, "bert"],
+            1,
+            "there is an account bert already",
+        ),
+        (
+            &["account", "add", folder, "../x"],
+            1,
+            "no name of an account",
+        ),
+        (
+            &["account", "add", folder, "cora", "--bytes", "much"],
+            2,
+            "is no size",
+        ),
+        (
+            &["serve", folder, "--listen", "0.0.0.0:0", "--no-tls"],
+            1,
+            "on this machine only",
+        ),
+        (&["serve", folder, "--certificate", "none"], 2, "--key"),
+        (
+            &["serve", folder, "--certificate", "none", "--key", "none"],
+            1,
+            "none:",
+        ),
+        (&["serve", "/nowhere/at/all"], 1, "making a folder"),
+    ] {
+        let (found, out, error) = run(arguments);
+        assert!(
+            found == code && error.contains(why) && out.is_empty(),
+            "{arguments:?}: {found} {error}"
+        );
+    }
+}
+
+/// SECURITY.md, claim 22.
+#[test]
+fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
+    let place = tempfile::tempdir().unwrap();
+    let token = ok(&["account", "add", place.path().to_str().unwrap(), "anna"]);
+    let server = Running::start(place.path(), "127.0.0.1:0", &[]);
+    let vault = server.open(token.trim(), "anna/v");
+    let name = ObjectName::new("segments/canaryname").unwrap();
+    vault.create(&name, b"canarybytes".to_vec()).unwrap();
+    vault.read(&name, 99).unwrap().unwrap();
+    assert!(server.open("canarytoken", "anna/v").has(&name).is_err());
+    let (code, log) = server.stop();
+    assert_eq!(code, Some(0));
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let said: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["method"].as_str().unwrap(),
+                line["status"].as_u64().unwrap(),
+                line["account"].as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("PUT", 201, Some("anna")),
+            ("GET", 200, Some("anna")),
+            ("HEAD", 401, None)
+        ]
+    );
+    assert_eq!(
+        lines[0]["route"],
+        "/v1/vaults/{account}/{vault}/objects/{*name}"
+    );
+    assert!(
+        !log.contains("canary") && !log.contains(token.trim()),
+        "{log}"
+    );
+    // Nor is the token in the folder.
+    for file in ["server.db", "server.db-wal"] {
+        let bytes = std::fs::read(place.path().join(file)).unwrap_or_default();
+        assert!(
+            !bytes
+                .windows(token.trim().len())
+                .any(|part| part == token.trim().as_bytes())
+        );
+    }
+}
+
+/// Goal: what was answered as created is there after a kill at any moment, whole, nothing else is left, and clients go on. Method: four
+/// that send segments and publications, and a server that is killed meanwhile, ten times.
+/// SECURITY.md, claim 25.
+#[test]
+fn a_killed_server_keeps_what_it_answered_for() {
+    let rounds: u64 =
+        std::env::var("STRONGROOM_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let token = ok(&["account", "add", place.path().to_str().unwrap(), "anna"]);
+    let kept: Mutex<Vec<(ObjectName, Vec<u8>)>> = Mutex::default();
+    let (next, created) = (AtomicU64::new(1), AtomicU64::new(0));
+    let done = AtomicBool::new(false);
+    let start = |listen: &str| {
+        let mut server = Running::start(place.path(), listen, &["--no-tls"]);
+        // A pipe that nobody reads would stop the server.
+        log_of(server.child.stderr.take().unwrap());
+        server
+    };
+    let mut server = start("127.0.0.1:0");
+    let listen = server.at.split_once("://").unwrap().1.to_owned();
+    thread::scope(|scope| {
+        for sender in 0..4_u64 {
+            let vault = server.open(token.trim(), "anna/v");
+            let (kept, next, created, done) = (&kept, &next, &created, &done);
+            scope.spawn(move || {
+                for number in (0_usize..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let bytes = format!("{sender} {number} ").repeat(1 + number * 997 % 40_000);
+                    let bytes = bytes.into_bytes();
+                    let is_publication = number % 3 == 0;
+                    let name = match is_publication {
+                        true => format!("publications/{:016}", next.load(Ordering::Relaxed)),
+                        false => format!("segments/{}", blake3::hash(&bytes).to_hex()),
+                    };
+                    let name = ObjectName::new(name).unwrap();
+                    match vault.create(&name, bytes.clone()) {
+                        Ok(Created::New) => {
+                            created.fetch_add(1, Ordering::Relaxed);
+                            kept.lock().unwrap().push((name, bytes));
+                        }
+                        // Somebody was faster, or it took effect before the kill.
+                        Ok(Created::AlreadyThere) => {}
+                        Err(error) => assert!(is_publication, "{error}"),
+                    }
+                    if is_publication {
+                        let last = vault.list("publications").unwrap().len() as u64;
+                        next.store(last + 1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 1..=rounds {
+            while created.load(Ordering::Relaxed) < round * 13 {
+                thread::yield_now();
+            }
+            server.child.kill().unwrap();
+            server.child.wait().unwrap();
+            server = start(&listen);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let vault = server.open(token.trim(), "anna/v");
+    let kept = kept.into_inner().unwrap();
+    for (name, bytes) in &kept {
+        assert!(
+            vault.read(name, 1 << 30).unwrap().unwrap() == *bytes,
+            "{name}"
+        );
+    }
+    let there = vault.list("segments").unwrap().len() + vault.list("publications").unwrap().len();
+    assert!(there >= kept.len() && kept.len() as u64 >= rounds * 13);
+    // Once nothing is on its way, there is a file for each object and no other.
+    drop(server);
+    let server = start(&listen);
+    assert_eq!(
+        (
+            count(&place.path().join("objects")),
+            count(&place.path().join("moving"))
+        ),
+        (there, 0)
+    );
+    drop(server);
+}
+
+/// Goal: memory does not grow with what is on its way. Method: 64 objects at once, by two accounts, and the most memory that the process
+/// ever had. `STRONGROOM_MIB` says how long each is.
+#[test]
+fn many_uploads_at_once_take_little_memory() {
+    let mib: usize = std::env::var("STRONGROOM_MIB").map_or(2, |mib| mib.parse().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let tokens = ["anna", "bert"].map(|name| (name, ok(&["account", "add", folder, name])));
+    let mut server = Running::start(place.path(), "127.0.0.1:0", &["--no-tls"]);
+    log_of(server.child.stderr.take().unwrap());
+    let barrier = Barrier::new(64);
+    thread::scope(|scope| {
+        for number in 0..64_usize {
+            let (name, token) = &tokens[number % 2];
+            let (server, barrier) = (&server, &barrier);
+            scope.spawn(move || {
+                let vault = server.open(token.trim(), &format!("{name}/v"));
+                let bytes = vec![number as u8; mib << 20];
+                let one = ObjectName::new(format!("segments/{number}")).unwrap();
+                barrier.wait();
+                assert_eq!(vault.create(&one, bytes).unwrap(), Created::New);
+            });
+        }
+    });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let most = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    let kib: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+    println!(
+        "64 uploads of {mib} MiB: {} MiB of memory at most",
+        kib >> 10
+    );
+    assert!(kib >> 10 <= 200, "{kib} KiB");
+}
+
+/// Files below a folder.
+fn count(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.path().is_dir() {
+            true => count(&entry.path()),
+            false => 1,
+        })
+        .sum()
+}

@@ -1,0 +1,147 @@
+//! Servers on loopback for tests, and requests written by hand.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use strongroom_remote::{Address, Remote};
+use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
+
+/// A server with the account `anna`, and what it keeps.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) token: String,
+    pub(crate) server: Option<Server>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self::with(Quota::default())
+    }
+
+    pub(crate) fn with(quota: Quota) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let token = accounts(folder.path()).add("anna", quota).unwrap();
+        let server = Some(start(folder.path(), Tls::Off));
+        Self {
+            folder,
+            token: token.reveal().to_owned(),
+            server,
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address()
+    }
+
+    /// The vault of that name of `anna`.
+    pub(crate) fn vault(&self, name: &str) -> Arc<dyn Remote> {
+        self.remote(&self.token, "anna", name)
+    }
+
+    pub(crate) fn remote(&self, token: &str, account: &str, vault: &str) -> Arc<dyn Remote> {
+        let at = self.address();
+        let url = format!("http://{token}@{at}/{account}/{vault}");
+        Address::parse(&url).unwrap().open().unwrap()
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.server.take().unwrap().stop();
+        self.server = Some(start(self.folder.path(), Tls::Off));
+    }
+
+    /// Asks below `/v1/vaults/anna/v/` with the token of `anna`, with these further lines of the head.
+    pub(crate) fn ask(&self, method: &str, below: &str, head: &str, body: &[u8]) -> Answer {
+        let path = format!("/v1/vaults/anna/v/{below}");
+        let head = format!("authorization: Bearer {}\r\n{head}", self.token);
+        ask(self.address(), method, &path, &head, body)
+    }
+
+    /// Files below a folder of the server.
+    pub(crate) fn files(&self, below: &str) -> usize {
+        count(&self.folder.path().join(below))
+    }
+}
+
+fn count(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => count(&entry.path()),
+            false => 1,
+        })
+        .sum()
+}
+
+pub(crate) fn accounts(folder: &Path) -> Accounts {
+    Accounts::open(folder).unwrap()
+}
+
+pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
+    Server::start(&Settings {
+        folder: folder.to_owned(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        tls,
+    })
+    .unwrap()
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The code of the refusal.
+    pub(crate) fn code(&self) -> &str {
+        let line = self
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("strongroom-refusal: "));
+        line.unwrap_or("none")
+    }
+}
+
+/// A request whose head is as it is given, but for host and connection.
+pub(crate) fn ask(at: SocketAddr, method: &str, path: &str, head: &str, body: &[u8]) -> Answer {
+    let mut line = TcpStream::connect(at).unwrap();
+    line.set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n");
+    line.write_all(head.as_bytes()).unwrap();
+    // The server may have answered and closed already.
+    let _ = line.write_all(body);
+    answer(line)
+}
+
+/// What comes until the end of the line.
+pub(crate) fn answer(mut line: TcpStream) -> Answer {
+    let mut came = Vec::new();
+    // Broken off by who does not read what was sent: what came before counts.
+    let _ = line.read_to_end(&mut came);
+    let end = came
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("an answer has a head");
+    let head = String::from_utf8(came[..end].to_vec()).unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body: came[end + 4..].to_vec(),
+        head,
+    }
+}
+
+/// What a request says about these bytes.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    let hash = blake3::hash(bytes).to_hex();
+    format!(
+        "content-length: {}\r\nstrongroom-blake3: {hash}\r\n",
+        bytes.len()
+    )
+}
