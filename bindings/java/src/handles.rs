@@ -16,7 +16,7 @@ use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 use strongroom::{File, Keys, Snapshot, Transaction, Vault};
 
 use crate::border::{EBADF, Fail, Outcome};
-use crate::tree::Listing;
+use crate::listings::Listing;
 
 /// Something open.
 #[derive(Clone)]

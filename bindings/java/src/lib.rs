@@ -19,6 +19,7 @@ mod files;
 mod handles;
 mod history;
 mod keys;
+mod listings;
 mod remotes;
 mod secrets;
 mod transactions;
@@ -52,6 +53,7 @@ fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
     for methods in [
         vaults::METHODS,
         tree::METHODS,
+        listings::METHODS,
         files::METHODS,
         history::METHODS,
         transactions::METHODS,

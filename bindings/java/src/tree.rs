@@ -4,21 +4,18 @@
 //! Gives   what `stat` shows, names, targets, values of extended attributes; a transaction notes changes for its commit
 //! Never   resolves a path itself
 
-use std::sync::Arc;
-
 use jni::objects::{JByteArray, JClass, JLongArray};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{Env, NativeMethod};
-use parking_lot::Mutex;
 use strongroom::filesystem::{
     Attributes, Durability, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
     Timestamp, XattrMode,
 };
-use strongroom::{Directory, Error, Links, Operation, Snapshot, Vault, Walk};
+use strongroom::{Error, Links, Operation, Snapshot, Vault};
 
 use crate::answer::{Answer, array};
-use crate::border::{Fail, Outcome, bits, bytes, invalid, native, unsigned};
-use crate::handles::{Object, get, keep, take, transaction, vault, vault_of};
+use crate::border::{Outcome, bits, bytes, invalid, native, unsigned};
+use crate::handles::{Object, get, transaction, vault};
 
 pub(crate) const METHODS: &[NativeMethod] = &[
     native!(stat(tree: jlong, path: [jbyte], follow: jboolean) -> [jlong]),
@@ -26,9 +23,6 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(get_xattr(tree: jlong, path: [jbyte], follow: jboolean, name: [jbyte]) -> [jbyte]),
     native!(list_xattrs(tree: jlong, path: [jbyte], follow: jboolean) -> [jbyte]),
     native!(read(tree: jlong, path: [jbyte]) -> [jbyte]),
-    native!(list(tree: jlong, path: [jbyte], deep: jboolean) -> jlong),
-    native!(page(listing: jlong) -> [jbyte]),
-    native!(close(handle: jlong) -> void),
     native!(write(tree: jlong, path: [jbyte], content: [jbyte]) -> void),
     native!(replace(vault: jlong, path: [jbyte], content: [jbyte], durable: jboolean) -> void),
     native!(make_directory(tree: jlong, path: [jbyte], mode: jint) -> void),
@@ -48,9 +42,6 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(remove_xattr(tree: jlong, path: [jbyte], follow: jboolean, name: [jbyte]) -> void),
 ];
 
-/// Entries that a listing gives at once.
-const PAGE: usize = 1024;
-
 /// `Changes.what` in Java.
 const SET_MODE: jint = 1;
 const SET_UID: jint = 2;
@@ -60,20 +51,22 @@ const SET_ATIME: jint = 16;
 const SET_MTIME: jint = 32;
 
 /// A tree of names that is read: as it is now, as it was, or as a transaction may require it to be.
-enum State {
+pub(crate) enum State {
+    /// As it is now.
     Now(Vault),
+    /// As it was.
     Then(Snapshot),
 }
 
 /// What a handle that is no transaction means.
-fn state(tree: jlong) -> Outcome<State> {
+pub(crate) fn state(tree: jlong) -> Outcome<State> {
     match get(tree)? {
         Object::Snapshot(snapshot) => Ok(State::Then(snapshot)),
         _ => vault(tree).map(State::Now),
     }
 }
 
-fn is_transaction(tree: jlong) -> bool {
+pub(crate) fn is_transaction(tree: jlong) -> bool {
     matches!(get(tree), Ok(Object::Transaction(_)))
 }
 
@@ -520,100 +513,4 @@ fn rename<'local>(
     change(tree, operation, |vault| {
         vault.rename(&*path, &*new_path, mode)
     })
-}
-
-// ---- listings
-
-/// A listing under way, and an error that came behind entries, for the next call.
-pub(crate) struct Listing {
-    source: Source,
-    failed: Option<Error>,
-}
-
-enum Source {
-    Directory(Directory),
-    Walk(Box<Walk>),
-}
-
-impl Iterator for Source {
-    type Item = strongroom::Result<(Vec<u8>, Attributes)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Directory(directory) => {
-                let entry = directory.next()?;
-                Some(entry.map(|entry| (entry.name, entry.attributes)))
-            }
-            Self::Walk(walk) => {
-                let entry = walk.next()?;
-                Some(entry.map(|entry| (entry.path, entry.attributes)))
-            }
-        }
-    }
-}
-
-fn list<'local>(
-    env: &mut Env<'local>,
-    _: JClass<'local>,
-    tree: jlong,
-    path: JByteArray<'local>,
-    deep: jboolean,
-) -> Outcome<jlong> {
-    let path = bytes(env, &path)?;
-    if is_transaction(tree) {
-        return Err(invalid("a transaction gives names at once"));
-    }
-    let of_walk = |walk| Source::Walk(Box::new(walk));
-    let source = match (state(tree)?, deep) {
-        (State::Now(vault), true) => vault.walk(&*path).map(of_walk),
-        (State::Now(vault), false) => vault.list(&*path).map(Source::Directory),
-        (State::Then(snapshot), true) => snapshot.walk(&*path).map(of_walk),
-        (State::Then(snapshot), false) => snapshot.list(&*path).map(Source::Directory),
-    }?;
-    let listing = Arc::new(Mutex::new(Listing {
-        source,
-        failed: None,
-    }));
-    keep(Object::Listing(listing), vault_of(tree)?)
-}
-
-fn page<'local>(
-    env: &mut Env<'local>,
-    _: JClass<'local>,
-    listing: jlong,
-) -> Outcome<JByteArray<'local>> {
-    let Object::Listing(listing) = get(listing)? else {
-        return Err(invalid("it is no listing"));
-    };
-    let entries = {
-        let mut listing = listing.lock();
-        if let Some(error) = listing.failed.take() {
-            return Err(Fail::Vault(error));
-        }
-        let mut entries = Vec::new();
-        while entries.len() < PAGE {
-            match listing.source.next() {
-                Some(Ok(entry)) => entries.push(entry),
-                Some(Err(error)) if entries.is_empty() => return Err(Fail::Vault(error)),
-                Some(Err(error)) => {
-                    listing.failed = Some(error);
-                    break;
-                }
-                None => break,
-            }
-        }
-        entries
-    };
-    let entries = entries.iter();
-    let page = Answer::new().list(entries, |answer, (name, node)| {
-        let named = answer.bytes(name);
-        numbers(node).into_iter().fold(named, Answer::number)
-    });
-    page.give(env)
-}
-
-/// Closes a file, a listing, a snapshot, keys, or a transaction, which then changes nothing. What is closed already stays so.
-fn close<'local>(_: &mut Env<'local>, _: JClass<'local>, handle: jlong) -> Outcome<()> {
-    drop(take(handle));
-    Ok(())
 }
