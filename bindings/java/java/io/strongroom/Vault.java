@@ -355,6 +355,11 @@ public final class Vault extends Tree {
         handle().tell(path, null, vault -> Native.removeTree(vault, path));
     }
 
+    /** Has a file or an empty directory removed when the program ends, if the vault is still open then; the newest first. */
+    public void deleteAtExit(Path path) {
+        files().deleteAtExit(bytes(path));
+    }
+
     /** Begins changes that happen all or not at all. */
     public Transaction begin() throws IOException {
         return new Transaction(this, handle().ask(null, null, Native::begin));
