@@ -11,6 +11,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.channels.NonWritableChannelException;
 import java.nio.file.OpenOption;
 import java.nio.file.StandardOpenOption;
 
@@ -135,7 +136,11 @@ public class RandomAccessFile implements DataInput, DataOutput, Closeable {
 
     @Override
     public void write(byte[] from, int start, int len) throws IOException {
-        channel.write(ByteBuffer.wrap(from, start, len));
+        try {
+            channel.write(ByteBuffer.wrap(from, start, len));
+        } catch (NonWritableChannelException readsOnly) {
+            throw new IOException("the file was opened for reading only", readsOnly);
+        }
     }
 
     @Override
