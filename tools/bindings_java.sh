@@ -56,7 +56,7 @@ build)
     ;;
 long)
     "$0" build
-    maven test -Dlibrary="$top/target/release/libstrongroom_java.so" -Dtests.chosen=long -Dtests.excluded=
+    maven test -Plong -Dbuilt="$top/target/java/long" -Dlibrary="$top/target/release/libstrongroom_java.so"
     # The README, by a new user: its commands, one after the other, and its blocks in one program.
     place="$(mktemp -d)"
     trap 'rm -rf "$place"' EXIT

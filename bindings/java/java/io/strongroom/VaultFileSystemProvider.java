@@ -187,7 +187,15 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         if (options.contains(LinkOption.NOFOLLOW_LINKS) && isSymlink(at)) {
             throw new FileSystemLoopException(path.toString());
         }
-        VaultFile file = at.tree().open(where, flags, mode(FILE_MODE, attributes));
+        VaultFile file;
+        try {
+            file = at.tree().open(where, flags, mode(FILE_MODE, attributes));
+        } catch (VaultException error) {
+            if (error.errno() == Errno.EISDIR && !changes) {
+                return new DirectoryChannel(at);
+            }
+            throw error;
+        }
         boolean syncs = options.contains(StandardOpenOption.SYNC) || options.contains(StandardOpenOption.DSYNC);
         boolean goes = options.contains(StandardOpenOption.DELETE_ON_CLOSE);
         return new VaultChannel(files(at), file, flags, syncs, () -> {

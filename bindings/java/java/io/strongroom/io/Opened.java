@@ -11,6 +11,9 @@ final class Opened {
     private Opened() {}
 
     static FileChannel of(File file, OpenOption... options) throws FileNotFoundException {
+        if (file.isDirectory()) {
+            throw new FileNotFoundException(file.getPath() + " (is a directory)");
+        }
         try {
             return FileChannel.open(file.opened(), options);
         } catch (FileNotFoundException notThere) {
