@@ -65,6 +65,10 @@ impl Answer {
 
 /// Bytes as Java gets them.
 pub(crate) fn array<'local>(env: &mut Env<'local>, bytes: &[u8]) -> Outcome<JByteArray<'local>> {
+    // Whoever heard of progress threw when all was done.
+    if env.exception_check() {
+        return Err(jni::errors::Error::JavaException.into());
+    }
     match i32::try_from(bytes.len()) {
         Ok(_) => Ok(env.byte_array_from_slice(bytes)?),
         Err(_) => Err(Fail::Here(

@@ -220,6 +220,10 @@ pub(crate) fn goes_on(
     if told.is_null() {
         return strongroom::GoOn::Yes;
     }
+    // It may be asked once more, and what it threw is still on its way.
+    if env.exception_check() {
+        return strongroom::GoOn::No;
+    }
     let answer = env.call_method(
         told,
         jni_str!("at"),

@@ -29,6 +29,7 @@ mod vaults;
 use std::ffi::c_void;
 
 use jni::sys::{JNI_ERR, JNI_VERSION_1_8, jint};
+use jni::strings::JNIString;
 use jni::{Env, JavaVM, jni_str};
 
 /// Names the methods to the virtual machine that loads the library.
@@ -41,10 +42,19 @@ pub extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *mut c_v
     }
     // SAFETY: it is the machine that calls this.
     let vm = unsafe { JavaVM::from_raw(vm) };
-    match vm.with_top_local_frame(register) {
+    match vm.with_top_local_frame(|env| register(env).inspect_err(|error| explain(env, error))) {
         Ok(()) => JNI_VERSION_1_8,
         Err(_) => JNI_ERR,
     }
+}
+
+/// Has the virtual machine say why it could not load the library.
+fn explain(env: &mut Env<'_>, error: &jni::errors::Error) {
+    let message = format!("the library of Strongroom and its classes are of two versions: {error}");
+    let _ = env.throw_new(
+        jni_str!("java/lang/UnsatisfiedLinkError"),
+        JNIString::new(message),
+    );
 }
 
 fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {

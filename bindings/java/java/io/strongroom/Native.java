@@ -208,7 +208,7 @@ final class Native {
     private static void load() {
         String chosen = System.getProperty(LIBRARY);
         if (chosen != null) {
-            link(Path.of(chosen).toAbsolutePath().toString());
+            System.load(Path.of(chosen).toAbsolutePath().toString());
             return;
         }
         if (System.getProperty("java.vm.name", "").equals("Dalvik")) {
@@ -235,21 +235,10 @@ final class Native {
         Path library = folder.resolve("libstrongroom_java.so");
         try {
             Files.copy(packed, library);
-            link(library.toString());
+            System.load(library.toString());
         } finally {
             Files.deleteIfExists(library);
             Files.deleteIfExists(folder);
-        }
-    }
-
-    private static void link(String library) {
-        try {
-            System.load(library);
-        } catch (NoSuchMethodError other) {
-            UnsatisfiedLinkError error =
-                    new UnsatisfiedLinkError(library + " is of another version than the classes of Strongroom: " + other.getMessage());
-            error.initCause(other);
-            throw error;
         }
     }
 

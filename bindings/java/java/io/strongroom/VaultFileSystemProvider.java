@@ -409,6 +409,9 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     @Override
     public void move(Path source, Path target, CopyOption... options) throws IOException {
         Set<CopyOption> chosen = options(options);
+        if (chosen.contains(StandardCopyOption.COPY_ATTRIBUTES)) {
+            throw new UnsupportedOperationException("a move keeps all attributes");
+        }
         VaultPath from = writable(source);
         VaultPath to = writable(target);
         boolean isAtomic = chosen.contains(StandardCopyOption.ATOMIC_MOVE);
