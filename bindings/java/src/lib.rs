@@ -28,8 +28,8 @@ mod vaults;
 
 use std::ffi::c_void;
 
-use jni::sys::{JNI_ERR, JNI_VERSION_1_8, jint};
 use jni::strings::JNIString;
+use jni::sys::{JNI_ERR, JNI_VERSION_1_8, jint};
 use jni::{Env, JavaVM, jni_str};
 
 /// Names the methods to the virtual machine that loads the library.
