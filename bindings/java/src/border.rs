@@ -62,10 +62,10 @@ pub(crate) const fn invalid(why: &'static str) -> Fail {
     Fail::Here(EINVAL, why)
 }
 
-/// A method of `Native`: as in Java, with the types of the crate `jni`.
+/// A method of `Native`: as in Java, with the types of the crate `jni`. Whoever uses it has `Throw` in scope.
 macro_rules! native {
     ($($method:tt)*) => {
-        ::jni::native_method! { static fn $($method)*, error_policy = crate::border::Throw }
+        ::jni::native_method! { static fn $($method)*, error_policy = Throw }
     };
 }
 pub(crate) use native;

@@ -19,7 +19,7 @@ use strongroom::limits::TRANSFER_BYTES_MAX;
 use strongroom::{Error, File, FileOptions};
 use zerocopy::IntoBytes;
 
-use crate::border::{Fail, Outcome, bits, bytes, invalid, native, signed, unsigned};
+use crate::border::{Fail, Outcome, Throw, bits, bytes, invalid, native, signed, unsigned};
 use crate::handles::{Object, file, get, keep, vault, vault_of};
 use crate::tree::{changes, longs, numbers};
 

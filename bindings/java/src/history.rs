@@ -10,7 +10,7 @@ use jni::{Env, NativeMethod};
 use strongroom::{Error, NewRevision, RevisionInfo};
 
 use crate::answer::Answer;
-use crate::border::{Outcome, bytes, native, optional_text, signed, text};
+use crate::border::{Outcome, Throw, bytes, native, optional_text, signed, text};
 use crate::handles::{Object, keep, vault};
 
 pub(crate) const METHODS: &[NativeMethod] = &[

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use strongroom::{KeyFile, Keys, RecoveryCode, SlotId, SlotInfo, SlotKind, SystemRandom};
 
 use crate::answer::Answer;
-use crate::border::{EBADF, Fail, Outcome, machine_path, native, text};
+use crate::border::{EBADF, Fail, Outcome, Throw, machine_path, native, text};
 use crate::handles::{Object, get, keep};
 use crate::secrets::{given, trust};
 

@@ -14,7 +14,7 @@ use strongroom::filesystem::Attributes;
 use strongroom::{Directory, Error, Walk};
 
 use crate::answer::Answer;
-use crate::border::{EBADF, Fail, Outcome, bytes, invalid, native};
+use crate::border::{EBADF, Fail, Outcome, Throw, bytes, invalid, native};
 use crate::handles::{Object, get, keep, take, vault_of};
 use crate::tree::{State, is_transaction, numbers, state};
 

@@ -12,7 +12,7 @@ use strongroom::{
 };
 
 use crate::answer::{Answer, array};
-use crate::border::{Outcome, bytes, goes_on, invalid, machine_path, native, text};
+use crate::border::{Outcome, Throw, bytes, goes_on, invalid, machine_path, native, text};
 use crate::handles::vault;
 use crate::secrets::{given, trust};
 

@@ -10,7 +10,7 @@ use jni::{Env, NativeMethod};
 use parking_lot::Mutex;
 
 use crate::answer::Answer;
-use crate::border::{EBADF, Fail, Outcome, bytes, native};
+use crate::border::{EBADF, Fail, Outcome, Throw, bytes, native};
 use crate::handles::{Object, keep, take, transaction, vault};
 use crate::tree::durability;
 

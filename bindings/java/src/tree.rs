@@ -14,7 +14,7 @@ use strongroom::filesystem::{
 use strongroom::{Error, Links, Operation, Snapshot, Vault};
 
 use crate::answer::{Answer, array};
-use crate::border::{Outcome, bits, bytes, invalid, native, unsigned};
+use crate::border::{Outcome, Throw, bits, bytes, invalid, native, unsigned};
 use crate::handles::{Object, get, transaction, vault};
 
 pub(crate) const METHODS: &[NativeMethod] = &[

@@ -12,7 +12,7 @@ use jni::{Env, NativeMethod};
 use strongroom::{CreateOptions, OpenOptions, SuiteId, Vault, VerifyOptions};
 
 use crate::answer::Answer;
-use crate::border::{Outcome, goes_on, invalid, machine_path, native, signed};
+use crate::border::{Outcome, Throw, goes_on, invalid, machine_path, native, signed};
 use crate::handles::{Object, keep, take_vault, vault};
 use crate::secrets::{OWN, READ_ONLY, given, records, trust, with_keys};
 

@@ -52,7 +52,7 @@ class ReadmeTest {
         run("PhotoVault", "keep", "album", "album.key", "spring");
         Files.write(place.resolve("moss.jpg"), new byte[5]);
         run("PhotoVault", "add", "album", "album.key", "moss.jpg", "fern.jpg");
-        assertEquals("/2026-04/fern.jpg 100000\n/album.txt 31\n", run("PhotoVault", "before", "album", "album.key", "spring"));
+        assertEquals("/2026-04/fern.jpg 100000\n/album.txt 29\n", run("PhotoVault", "before", "album", "album.key", "spring"));
         assertTrue(run("PhotoVault", "list", "album", "album.key").contains("/moss.jpg 5"));
         run("PhotoVault", "take", "album", "album.key", "out");
         assertEquals(100_000, Files.size(place.resolve("out/2026-04/fern.jpg")));
