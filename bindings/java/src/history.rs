@@ -14,7 +14,7 @@ use crate::border::{Outcome, Throw, bytes, native, optional_text, signed, text};
 use crate::handles::{Object, keep, vault};
 
 pub(crate) const METHODS: &[NativeMethod] = &[
-    native!(take_snapshot(vault: jlong, message: [jbyte], tags: [[jbyte]], only_if_changed: jboolean) -> [jbyte]),
+    native!(take_snapshot(vault: jlong, message: [jbyte], tags: jbyte[][], only_if_changed: jboolean) -> [jbyte]),
     native!(snapshots(vault: jlong, selector: [jbyte]) -> [jbyte]),
     native!(remove_snapshot(vault: jlong, selector: [jbyte]) -> void),
     native!(read_snapshot(vault: jlong, selector: [jbyte]) -> jlong),

@@ -17,7 +17,7 @@ use crate::handles::{Object, keep, take_vault, vault};
 use crate::secrets::{OWN, READ_ONLY, given, records, trust, with_keys};
 
 pub(crate) const METHODS: &[NativeMethod] = &[
-    native!(create(folder: [jbyte], kinds: [jint], keys: [[jbyte]], suite: jint, flags: jint) -> [jbyte]),
+    native!(create(folder: [jbyte], kinds: [jint], keys: jbyte[][], suite: jint, flags: jint) -> [jbyte]),
     native!(open(folder: [jbyte], kind: jint, secret: [jbyte], inner: [jbyte], flags: jint, fingerprint: [jbyte]) -> jlong),
     native!(close_vault(vault: jlong) -> void),
     native!(is_owner(vault: jlong) -> jboolean),
