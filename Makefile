@@ -28,13 +28,15 @@ check: setup ## format, lints, documents, tests of the small crates; run it befo
 test: setup ## all tests, with real mounts; what CI runs
 	tools/test.sh
 
-bindings: setup ## the libraries for other languages: C is built and installed into PREFIX, Python is a wheel in target/wheels; BINDINGS=c,python chooses
+bindings: setup ## the libraries for other languages: C is built and installed into PREFIX, Python is a wheel in target/wheels, Java a jar in target/java; BINDINGS=c,python,java chooses, without java if it is not set
 	tools/bindings_c.sh install
 	tools/bindings_python.sh wheel
+	tools/bindings_java.sh build
 
-bindings-test: setup ## bindings with what is too heavy for `make test`: C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; both installed as a user does
+bindings-test: setup ## bindings with what is too heavy for `make test`: C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene and Commons IO; each installed as a user does
 	tools/bindings_c.sh long
 	tools/bindings_python.sh long
+	tools/bindings_java.sh long
 
 posix: build ## pjdfstest and fsx on a mount, as root
 	tools/posix.sh

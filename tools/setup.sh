@@ -18,6 +18,13 @@ esac
 case ",${BINDINGS:-c,python}," in
 *,python,*) python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
 esac
+# Java only if it is asked for.
+case ",${BINDINGS:-c,python}," in
+*,java,*)
+    need javac default-jdk-headless
+    need mvn maven
+    ;;
+esac
 need fusermount3 fuse3
 need setfattr attr
 need sqlite3 sqlite3

@@ -20,3 +20,4 @@ cargo test --workspace --locked --exclude strongroom-conformance --exclude stron
 cargo test --locked -p strongroom-crypto -p strongroom-conformance -p strongroom-simulator \
     --features strongroom-crypto/nonce-ledger,strongroom-simulator/nonce-ledger,strongroom-simulator/testing
 tools/bindings_python.sh test
+tools/bindings_java.sh test

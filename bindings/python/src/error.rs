@@ -7,7 +7,7 @@
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use strongroom::{Error, filesystem};
+use strongroom::{Error, ErrorFamily};
 
 /// As Linux has them; all others come from the vault.
 const EINVAL: i32 = 22;
@@ -44,57 +44,21 @@ pub(crate) fn raise_io(py: Python<'_>, error: std::io::Error) -> PyErr {
 
 /// The class in `strongroom/_errors.py`; `OSError` for what any file system says.
 fn class(error: &Error) -> &'static str {
-    match error {
-        Error::File(
-            filesystem::Error::Damaged { .. }
-            | filesystem::Error::DamagedHistory
-            | filesystem::Error::LostAtRemote(_),
-        )
-        | Error::Damaged { .. }
-        | Error::Odd { .. }
-        | Error::HeaderLost { .. }
-        | Error::DatabaseLost { .. }
-        | Error::InterruptedCreate
-        | Error::InterruptedClone
-        | Error::InterruptedRecovery => "DamagedError",
-        Error::File(filesystem::Error::OnlyAtRemote(_)) => "RemoteError",
-        Error::File(_) | Error::TooManySymlinks | Error::PathTooLong | Error::NotOpenFor(_) => {
-            "OSError"
-        }
-        Error::Operation { error, .. } => class(error),
-        Error::Locked => "LockedError",
-        Error::LockLost => "LockLostError",
-        Error::OwnerGone => "OwnerGoneError",
-        Error::Changed => "ChangedError",
-        Error::NotAVault => "NotAVaultError",
-        Error::AlreadyAVault | Error::FolderNotEmpty => "VaultExistsError",
-        Error::WrongSecret(_) | Error::CostNotAllowed(_) | Error::NoSecret(_) => "WrongSecretError",
-        Error::OlderFolder(_)
-        | Error::OtherVault { .. }
-        | Error::PathOfAnother { .. }
-        | Error::UnknownVault { .. }
-        | Error::GenerationBehind { .. }
-        | Error::HeaderForeign { .. } => "UntrustedVaultError",
-        Error::InUse
-        | Error::BeingCreated
-        | Error::KeysContended
-        | Error::OwnerUnreachable
-        | Error::OtherVersion => "VaultInUseError",
-        Error::Revision(_) => "NoSuchSnapshotError",
-        Error::RemoteStopped | Error::BackupStopped => "StoppedError",
-        Error::Remote(_)
-        | Error::UnknownRemote(_)
-        | Error::RemoteName
-        | Error::RemoteNameTaken(_)
-        | Error::RemoteKept(_)
-        | Error::RemoteNotCreateOnly
-        | Error::RemoteAhead
-        | Error::RemoteBusy
-        | Error::RemoteUntrue(_)
-        | Error::ContentAway { .. }
-        | Error::NothingInCommon
-        | Error::DeviceReplaced
-        | Error::KeysInUse => "RemoteError",
-        _ => "VaultError",
+    match error.family() {
+        ErrorFamily::System => "OSError",
+        ErrorFamily::Closed | ErrorFamily::Other => "VaultError",
+        ErrorFamily::NotAVault => "NotAVaultError",
+        ErrorFamily::VaultExists => "VaultExistsError",
+        ErrorFamily::WrongSecret => "WrongSecretError",
+        ErrorFamily::Untrusted => "UntrustedVaultError",
+        ErrorFamily::InUse => "VaultInUseError",
+        ErrorFamily::OwnerGone => "OwnerGoneError",
+        ErrorFamily::Locked => "LockedError",
+        ErrorFamily::LockLost => "LockLostError",
+        ErrorFamily::Changed => "ChangedError",
+        ErrorFamily::Damaged => "DamagedError",
+        ErrorFamily::NoSuchSnapshot => "NoSuchSnapshotError",
+        ErrorFamily::Remote => "RemoteError",
+        ErrorFamily::Stopped => "StoppedError",
     }
 }

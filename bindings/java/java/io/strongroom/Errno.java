@@ -1,0 +1,17 @@
+package io.strongroom;
+
+/** The numbers of {@code errno.h}, as Linux has them, that this package decides by. */
+final class Errno {
+    static final int ENOENT = 2;
+    static final int EBADF = 9;
+    static final int EACCES = 13;
+    static final int EEXIST = 17;
+    static final int ENOTDIR = 20;
+    static final int EISDIR = 21;
+    static final int EINVAL = 22;
+    static final int ENOTEMPTY = 39;
+    static final int ELOOP = 40;
+    static final int ENODATA = 61;
+
+    private Errno() {}
+}

@@ -1,0 +1,595 @@
+package io.strongroom;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * An encrypted file system in a folder, open.
+ *
+ * <p>{@link #path} gives paths for {@link java.nio.file.Files}. The first process that opens a vault owns it, and others use it through that
+ * one; when it goes, the next call of another takes its place. May be used by many threads at once.
+ */
+public final class Vault extends Tree {
+    /** What if something has the new name. */
+    public enum Rename {
+        /** It is replaced. */
+        REPLACE,
+        /** It fails. */
+        NO_REPLACE,
+        /** The two are swapped. */
+        EXCHANGE,
+        /** It is replaced, and a whiteout is left at the old name, as overlay file systems use it. */
+        WHITEOUT
+    }
+
+    /** Which of two contents stays when a conflict ends. */
+    public enum Keep {
+        /** That of this device. */
+        MINE,
+        /** That of the other one. */
+        THEIRS,
+        /** Both, under two names. */
+        BOTH
+    }
+
+    private final Path folder;
+    private final boolean readOnly;
+    private byte[] recoveryCode;
+
+    private Vault(Path folder, long number, boolean readOnly) {
+        super(number, true, tree -> new VaultFileSystem(tree, readOnly));
+        this.folder = folder;
+        this.readOnly = readOnly;
+        AtExit.watch(this);
+        VaultFileSystemProvider.opened(folder, files());
+    }
+
+    // ---- made, opened, closed
+
+    /** Makes a vault in a folder, which must not exist or be empty; see {@link #create(Path, VaultOptions, Secret...)}. */
+    public static Vault create(Path folder, Secret... secrets) throws IOException {
+        return create(folder, new VaultOptions(), secrets);
+    }
+
+    /**
+     * Makes a vault in a folder, which must not exist or be empty, and opens it. Takes about two seconds for each passphrase.
+     *
+     * <p>Show {@link #recoveryCode} once, on paper: it opens the vault when all else is lost. Without secrets it is the only key.
+     *
+     * @throws VaultException {@link VaultException.Kind#VAULT_EXISTS} if the folder holds a vault or anything else
+     */
+    public static Vault create(Path folder, VaultOptions options, Secret... secrets) throws IOException {
+        if (options.isReadOnly() || options.expected() != null) {
+            throw new IllegalArgumentException("a new vault is neither for reading only nor known already");
+        }
+        Path where = folder.toAbsolutePath();
+        int[] kinds = new int[secrets.length];
+        byte[][] keys = new byte[secrets.length][];
+        for (int index = 0; index < secrets.length; index++) {
+            kinds[index] = secrets[index].kind();
+            keys[index] = secrets[index].bytes();
+        }
+        Reader answer = new Reader(of(where, () ->
+                Native.create(machine(where), kinds, keys, options.suiteNumber(), options.flags())));
+        Vault made = new Vault(where, answer.number(), false);
+        made.recoveryCode = answer.bytes();
+        answer.wipe();
+        return made;
+    }
+
+    /** Opens the vault in a folder, to read and write. */
+    public static Vault open(Path folder, Secret secret) throws IOException {
+        return open(folder, secret, new VaultOptions());
+    }
+
+    /**
+     * Opens the vault in a folder: through the process that has it open, if there is one, else as the one that others go through. The secret may
+     * be closed afterwards; the library keeps its own in locked memory, for the case that this process takes another's place.
+     *
+     * @throws VaultException {@link VaultException.Kind#NOT_A_VAULT}, {@link VaultException.Kind#WRONG_SECRET},
+     *     {@link VaultException.Kind#IN_USE}, {@link VaultException.Kind#UNTRUSTED}
+     */
+    public static Vault open(Path folder, Secret secret, VaultOptions options) throws IOException {
+        Path where = folder.toAbsolutePath();
+        long number = of(where, () -> Native.open(
+                machine(where), secret.kind(), secret.bytes(), secret.inner(), options.flags(), options.expected()));
+        return new Vault(where, number, options.isReadOnly());
+    }
+
+    /**
+     * Makes a vault in {@code folder} out of the remote at {@code url}; gives its fingerprint. Open it then. {@code progress} may be null.
+     */
+    public static String cloneRemote(String url, Path folder, Secret secret, VaultOptions options, Progress progress)
+            throws IOException {
+        Path where = folder.toAbsolutePath();
+        return Text.shown(of(where, () -> Native.cloneRemote(
+                Text.bytes(url), machine(where), secret.kind(), secret.bytes(), secret.inner(), options.flags(),
+                options.expected(), progress)));
+    }
+
+    /** Asks the library about a folder of the machine. */
+    static <T> T of(Path folder, java.util.function.Supplier<T> call) throws IOException {
+        try {
+            return call.get();
+        } catch (Failure failure) {
+            // That of a vault, not of a file: a program must not take a missing vault for a missing file of it.
+            throw new VaultException(folder.toString(), null, failure.getMessage(), failure.errno(), failure.kind());
+        }
+    }
+
+    static byte[] machine(Path folder) {
+        return Text.bytes(folder.toString());
+    }
+
+    /** Closes it with everything that was opened through it, and makes all durable. Waits for other programs that use it through this one. */
+    @Override
+    public void close() throws IOException {
+        AtExit.forget(this);
+        VaultFileSystemProvider.closed(folder, files());
+        files().closed();
+        try {
+            handle().tell(null, null, Native::closeVault);
+        } finally {
+            handle().close();
+        }
+    }
+
+    /** What opens a new vault when all else is lost: to be shown once, on paper. Only of a vault that was made with this object, and once. */
+    public Optional<char[]> recoveryCode() {
+        byte[] code = recoveryCode;
+        recoveryCode = null;
+        if (code == null) {
+            return Optional.empty();
+        }
+        char[] shown = new char[code.length];
+        for (int index = 0; index < code.length; index++) {
+            shown[index] = (char) code[index];
+        }
+        Arrays.fill(code, (byte) 0);
+        return Optional.of(shown);
+    }
+
+    /** The vault folder, on this machine. */
+    public Path folder() {
+        return folder;
+    }
+
+    /** Whether it was opened for reading only. */
+    public boolean isReadOnly() {
+        return readOnly;
+    }
+
+    /** Whether this process is the one that others go through. */
+    public boolean isOwner() throws IOException {
+        return handle().ask(null, null, Native::isOwner);
+    }
+
+    @Override
+    Vault vault() {
+        return this;
+    }
+
+    // ---- what concerns all of it
+
+    /** Makes everything that was done so far durable. */
+    public void sync() throws IOException {
+        handle().tell(null, null, Native::sync);
+    }
+
+    /** How full the disk is. */
+    public static final class Space {
+        /** Of the disk, or the quota if that is less. */
+        public final long totalBytes;
+        /** What can still be written. */
+        public final long freeBytes;
+        /** Nodes in the vault. */
+        public final long nodes;
+
+        Space(Reader answer) {
+            totalBytes = answer.number();
+            freeBytes = answer.number();
+            nodes = answer.number();
+        }
+    }
+
+    /** How full the disk is. */
+    public Space space() throws IOException {
+        return new Space(new Reader(handle().ask(null, null, Native::space)));
+    }
+
+    /** What a vault is. */
+    public static final class Information {
+        /** What tells it from any other. */
+        public final String fingerprint;
+        /** Its algorithms. */
+        public final String suite;
+        /** How often its keys changed. */
+        public final long generation;
+        /** How often new keys began to seal. */
+        public final long epoch;
+        /** The process that owns it. */
+        public final long ownerPid;
+        /** Whether that one opened it for reading only. */
+        public final boolean readOnly;
+        /** Content that is at a remote and not here. */
+        public final long awayBytes;
+        /** Membership records that nobody here made; see {@link #acceptRecords}. */
+        public final List<String> unknownRecords;
+
+        Information(Reader answer) {
+            fingerprint = answer.text();
+            suite = answer.text();
+            generation = answer.number();
+            epoch = answer.number();
+            ownerPid = answer.number();
+            readOnly = answer.flag();
+            awayBytes = answer.number();
+            unknownRecords = answer.texts();
+        }
+    }
+
+    /** What the vault is. */
+    public Information information() throws IOException {
+        return new Information(new Reader(handle().ask(null, null, Native::information)));
+    }
+
+    /** Accepts the membership records that nobody here made. */
+    public void acceptRecords() throws IOException {
+        handle().tell(null, null, Native::acceptRecords);
+    }
+
+    /** How far the re-sealing under new keys is. */
+    public static final class Rotation {
+        /** Whether it runs. */
+        public final boolean isRunning;
+        /** What is still under old keys. */
+        public final long bytesLeft;
+        /** Why it does not go on; empty if it does. */
+        public final String trouble;
+
+        Rotation(Reader answer) {
+            isRunning = answer.flag();
+            bytesLeft = answer.number();
+            trouble = answer.text();
+        }
+    }
+
+    /** How far the re-sealing under new keys is. */
+    public Rotation rotation() throws IOException {
+        return new Rotation(new Reader(handle().ask(null, null, Native::rotation)));
+    }
+
+    /** Compares the tables of the vault with one another; gives what does not agree, a sentence each. */
+    public List<String> check() throws IOException {
+        return new Reader(handle().ask(null, null, Native::check)).texts();
+    }
+
+    /** What a verification found. */
+    public static final class Verified {
+        /** Whether all is as it was written. */
+        public final boolean sound;
+        /** Whether it came to its end. */
+        public final boolean finished;
+        /** How much was read. */
+        public final long bytes;
+        /** What is wrong with the files of the vault folder, a sentence each. */
+        public final List<String> problems;
+        /** The files of the vault that lost something. */
+        public final List<String> damaged;
+
+        Verified(Reader answer) {
+            sound = answer.flag();
+            finished = answer.flag();
+            bytes = answer.number();
+            problems = answer.texts();
+            damaged = answer.texts();
+        }
+    }
+
+    /**
+     * Reads everything that the vault holds. {@code deep}: also computes the names of blocks again, and goes over every snapshot.
+     * {@code progress} may be null.
+     */
+    public Verified verify(boolean deep, Progress progress) throws IOException {
+        return new Verified(new Reader(handle().ask(null, null, vault -> Native.verify(vault, deep, progress))));
+    }
+
+    /** Makes {@code target} a copy of the vault folder while others use the vault; gives how many bytes of segments were copied. */
+    public long backup(Path target, Progress progress) throws IOException {
+        byte[] to = machine(target.toAbsolutePath());
+        return handle().ask(null, null, vault -> Native.backup(vault, to, progress));
+    }
+
+    // ---- files: what java.nio.file has no word for
+
+    /** Makes a file, or puts the content in the place of what it holds, at once: all of the old or all of the new, also after a power cut. */
+    public void replace(Path path, byte[] content, boolean durable) throws IOException {
+        replace(bytes(path), content, durable);
+    }
+
+    void replace(byte[] path, byte[] content, boolean durable) throws IOException {
+        handle().tell(path, null, vault -> Native.replace(vault, path, content, durable));
+    }
+
+    /** Opens a file; {@code flags} are those of {@link VaultFile}, {@code mode} is that of a new one. */
+    public VaultFile openFile(Path path, int flags, int mode) throws IOException {
+        return open(bytes(path), flags, mode);
+    }
+
+    /** Makes a file without a name in a directory, to read and write: it goes when it is closed, unless {@link VaultFile#name} named it. */
+    public VaultFile openUnnamed(Path directory, int mode) throws IOException {
+        return openUnnamed(bytes(directory), mode);
+    }
+
+    VaultFile openUnnamed(byte[] path, int mode) throws IOException {
+        return new VaultFile(this, handle().ask(path, null, vault -> Native.unnamedFile(vault, path, mode)));
+    }
+
+    /** Moves a name. */
+    public void rename(Path path, Path newPath, Rename how) throws IOException {
+        rename(bytes(path), bytes(newPath), how.ordinal());
+    }
+
+    /** Makes a pipe, a socket, a device or an empty file, which programs on a mount see. */
+    public void makeNode(Path path, NodeAttributes.Kind kind, int mode, long device) throws IOException {
+        makeNode(bytes(path), kind.ordinal() + 1, mode, device);
+    }
+
+    void makeNode(byte[] path, int kind, int mode, long device) throws IOException {
+        handle().tell(path, null, vault -> Native.makeNode(vault, path, kind, mode, device));
+    }
+
+    void makeDirectories(byte[] path, int mode) throws IOException {
+        handle().tell(path, null, vault -> Native.makeDirectories(vault, path, mode));
+    }
+
+    /** Removes a directory with everything below it. */
+    public void deleteTree(Path path) throws IOException {
+        removeTree(bytes(path));
+    }
+
+    void removeTree(byte[] path) throws IOException {
+        handle().tell(path, null, vault -> Native.removeTree(vault, path));
+    }
+
+    /** Has a file or an empty directory removed when the program ends, if the vault is still open then; the newest first. */
+    public void deleteAtExit(Path path) {
+        files().deleteAtExit(bytes(path));
+    }
+
+    /** Begins changes that happen all or not at all. */
+    public Transaction begin() throws IOException {
+        return new Transaction(this, handle().ask(null, null, Native::begin));
+    }
+
+    // ---- snapshots
+
+    /** Takes a snapshot. */
+    public Snapshot.Info takeSnapshot(String message, String... tags) throws IOException {
+        return takeSnapshot(message, false, tags).get(0);
+    }
+
+    /** Takes a snapshot if anything changed since the last one; empty if not. */
+    public Optional<Snapshot.Info> takeSnapshotIfChanged(String message, String... tags) throws IOException {
+        return takeSnapshot(message, true, tags).stream().findFirst();
+    }
+
+    private List<Snapshot.Info> takeSnapshot(String message, boolean onlyIfChanged, String... tags) throws IOException {
+        byte[] said = Text.bytes(message);
+        byte[][] names = Arrays.stream(tags).map(Text::bytes).toArray(byte[][]::new);
+        return infos(handle().ask(null, null, vault -> Native.takeSnapshot(vault, said, names, onlyIfChanged)));
+    }
+
+    /** All snapshots, oldest first. */
+    public List<Snapshot.Info> snapshots() throws IOException {
+        return snapshots(null);
+    }
+
+    /** The snapshots that a selector means, as {@code t:TAG} or {@code d:yesterday}; oldest first. */
+    public List<Snapshot.Info> snapshots(String selector) throws IOException {
+        byte[] which = Text.optional(selector);
+        return infos(handle().ask(null, null, vault -> Native.snapshots(vault, which)));
+    }
+
+    private static List<Snapshot.Info> infos(byte[] bytes) {
+        Reader answer = new Reader(bytes);
+        return answer.list(() -> new Snapshot.Info(answer));
+    }
+
+    /** Removes the one snapshot that a selector means. */
+    public void removeSnapshot(String selector) throws IOException {
+        byte[] which = Text.bytes(selector);
+        handle().tell(null, null, vault -> Native.removeSnapshot(vault, which));
+    }
+
+    /** The state of now, for many reads while others write. */
+    public Snapshot snapshot() throws IOException {
+        return new Snapshot(this, handle().ask(null, null, vault -> Native.readSnapshot(vault, null)));
+    }
+
+    /** The state that a selector means. */
+    public Snapshot at(String selector) throws IOException {
+        byte[] which = Text.bytes(selector);
+        return new Snapshot(this, handle().ask(null, null, vault -> Native.readSnapshot(vault, which)));
+    }
+
+    /** Brings back what a snapshot had at {@code path}, to the path {@code to}; gives how many nodes. */
+    public long restore(String selector, Path path, Path to) throws IOException {
+        return restore(selector, bytes(path), bytes(to));
+    }
+
+    long restore(String selector, byte[] path, byte[] to) throws IOException {
+        byte[] which = Text.bytes(selector);
+        return handle().ask(path, to, vault -> Native.restore(vault, which, path, to));
+    }
+
+    /** The paths at and below {@code path} that differ between two snapshots; {@code after} is null for now. */
+    public List<Path> differences(String before, String after, Path path) throws IOException {
+        List<Path> found = new java.util.ArrayList<>();
+        for (byte[] one : differences(before, after, bytes(path))) {
+            found.add(files().pathOf(one));
+        }
+        return found;
+    }
+
+    List<byte[]> differences(String before, String after, byte[] path) throws IOException {
+        byte[] from = Text.bytes(before);
+        byte[] to = Text.optional(after);
+        return new Reader(handle().ask(path, null, vault -> Native.differences(vault, from, to, path))).names();
+    }
+
+    // ---- remotes
+
+    /** A remote. */
+    public static final class Remote {
+        /** Its name here. */
+        public final String name;
+        /** Where it is, without credentials. */
+        public final String url;
+        /** Whether this device removes nothing there. */
+        public final boolean keeps;
+
+        Remote(Reader answer) {
+            name = answer.text();
+            url = answer.text();
+            keeps = answer.flag();
+        }
+    }
+
+    /** What a push did. */
+    public static final class Pushed {
+        /** Objects that went up. */
+        public final long objects;
+        /** Their bytes. */
+        public final long bytes;
+        /** Publications. */
+        public final long publications;
+
+        Pushed(Reader answer) {
+            objects = answer.number();
+            bytes = answer.number();
+            publications = answer.number();
+        }
+    }
+
+    /** What a pull did. */
+    public static final class Pulled {
+        /** Objects that came down. */
+        public final long objects;
+        /** Their bytes. */
+        public final long bytes;
+        /** Publications. */
+        public final long publications;
+        /** How many conflicts there were. */
+        public final long conflicts;
+        /** The conflict copies that were made. */
+        public final List<String> conflictPaths;
+
+        Pulled(Reader answer) {
+            objects = answer.number();
+            bytes = answer.number();
+            publications = answer.number();
+            conflicts = answer.number();
+            conflictPaths = answer.texts();
+        }
+    }
+
+    /** What a sync did. */
+    public static final class Synced {
+        /** First. */
+        public final Pulled pulled;
+        /** Then. */
+        public final Pushed pushed;
+
+        Synced(Reader answer) {
+            pulled = new Pulled(answer);
+            pushed = new Pushed(answer);
+        }
+    }
+
+    /** A conflict copy. */
+    public static final class Conflict {
+        /** Where it is. */
+        public final Path path;
+        /** The path that it was a change of. */
+        public final Path beside;
+        /** The device that made it. */
+        public final String device;
+        /** When. */
+        public final String time;
+
+        Conflict(VaultFileSystem files, Reader answer) {
+            path = files.pathOf(answer.bytes());
+            beside = files.pathOf(answer.bytes());
+            device = answer.text();
+            time = answer.text();
+        }
+    }
+
+    /** Adds a remote: {@code folder:/path}, {@code s3://bucket/prefix} and the like. {@code keep}: this device removes nothing there. */
+    public void addRemote(String name, String url, boolean keep) throws IOException {
+        byte[] called = Text.bytes(name);
+        byte[] where = Text.bytes(url);
+        handle().tell(null, null, vault -> Native.addRemote(vault, called, where, keep));
+    }
+
+    /** The remotes, in the order in which they were added. */
+    public List<Remote> remotes() throws IOException {
+        Reader answer = new Reader(handle().ask(null, null, Native::remotes));
+        return answer.list(() -> new Remote(answer));
+    }
+
+    /** Forgets a remote. */
+    public void removeRemote(String name) throws IOException {
+        byte[] called = Text.bytes(name);
+        handle().tell(null, null, vault -> Native.removeRemote(vault, called));
+    }
+
+    /** Brings a remote what it lacks, and publishes it. {@code progress} may be null, here and below. */
+    public Pushed push(String name, Progress progress) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new Pushed(new Reader(handle().ask(null, null, vault -> Native.push(vault, called, progress))));
+    }
+
+    /** Brings here what others published, and joins it. */
+    public Pulled pull(String name, Progress progress) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new Pulled(new Reader(handle().ask(null, null, vault -> Native.pull(vault, called, progress))));
+    }
+
+    /** Both. */
+    public Synced syncWith(String name, Progress progress) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new Synced(new Reader(handle().ask(null, null, vault -> Native.syncWith(vault, called, progress))));
+    }
+
+    /** What is missing at a remote or not as it was written, a line each. */
+    public List<String> checkRemote(String name, boolean deep, Progress progress) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new Reader(handle().ask(null, null, vault -> Native.checkRemote(vault, called, deep, progress))).texts();
+    }
+
+    /** All conflict copies, in the order of their paths. */
+    public List<Conflict> conflicts() throws IOException {
+        Reader answer = new Reader(handle().ask(null, null, Native::conflicts));
+        return answer.list(() -> new Conflict(files(), answer));
+    }
+
+    /** Ends a conflict; gives the path that the content has then. */
+    public Path settleConflict(Path path, Keep keep) throws IOException {
+        byte[] at = bytes(path);
+        return files().pathOf(handle().ask(at, null, vault -> Native.settleConflict(vault, at, keep.ordinal())));
+    }
+
+    private byte[] bytes(Path path) {
+        return VaultPath.bytesOf(this, path);
+    }
+
+    @Override
+    public String toString() {
+        return "Vault[" + folder + "]";
+    }
+}

@@ -1,0 +1,135 @@
+//! Snapshots: taken, listed, read, brought back, removed.
+//!
+//! Takes   messages, tags, selectors
+//! Gives   what the class `SnapshotInfo` of Java is made of, and handles of states that are read
+//! Never   changes a snapshot
+
+use jni::objects::{JByteArray, JClass, JObjectArray};
+use jni::sys::{jboolean, jlong};
+use jni::{Env, NativeMethod};
+use strongroom::{Error, NewRevision, RevisionInfo};
+
+use crate::answer::Answer;
+use crate::border::{Outcome, Throw, bytes, native, optional_text, signed, text};
+use crate::handles::{Object, keep, vault};
+
+pub(crate) const METHODS: &[NativeMethod] = &[
+    native!(take_snapshot(vault: jlong, message: [jbyte], tags: jbyte[][], only_if_changed: jboolean) -> [jbyte]),
+    native!(snapshots(vault: jlong, selector: [jbyte]) -> [jbyte]),
+    native!(remove_snapshot(vault: jlong, selector: [jbyte]) -> void),
+    native!(read_snapshot(vault: jlong, selector: [jbyte]) -> jlong),
+    native!(restore(vault: jlong, selector: [jbyte], path: [jbyte], to: [jbyte]) -> jlong),
+    native!(differences(vault: jlong, before: [jbyte], after: [jbyte], path: [jbyte]) -> [jbyte]),
+];
+
+fn put(answer: Answer, one: &RevisionInfo) -> Answer {
+    answer
+        .text(&one.id.to_string())
+        .number(one.time.0)
+        .text(&one.message)
+        .names(&one.tags)
+}
+
+/// A list of the one that was taken, or of none if nothing changed and `only_if_changed` asks for none then.
+fn take_snapshot<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    message: JByteArray<'local>,
+    tags: JObjectArray<'local, JByteArray<'local>>,
+    only_if_changed: jboolean,
+) -> Outcome<JByteArray<'local>> {
+    let mut names = Vec::new();
+    for index in 0..tags.len(env)? {
+        let tag = tags.get_element(env, index)?;
+        names.push(text(env, &tag)?);
+    }
+    names.sort();
+    let new = NewRevision {
+        message: text(env, &message)?,
+        tags: names,
+        only_if_changed,
+    };
+    let taken = vault(handle)?.take_revision(&new)?;
+    let taken: Vec<_> = taken.into_iter().collect();
+    Answer::new().list(taken.iter(), put).give(env)
+}
+
+/// Those that the selector means, oldest first; all for null.
+fn snapshots<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    selector: JByteArray<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let vault = vault(handle)?;
+    let found = match optional_text(env, &selector)? {
+        Some(selector) => vault.select_revisions(&selector)?,
+        None => vault.revisions()?,
+    };
+    Answer::new().list(found.iter(), put).give(env)
+}
+
+fn remove_snapshot<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    selector: JByteArray<'local>,
+) -> Outcome<()> {
+    let vault = vault(handle)?;
+    let one = vault.select_revision(&text(env, &selector)?)?;
+    Ok(vault.remove_revision(one.id)?)
+}
+
+/// The state that the selector means; that of now for null.
+fn read_snapshot<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    selector: JByteArray<'local>,
+) -> Outcome<jlong> {
+    let vault = vault(handle)?;
+    let state = match optional_text(env, &selector)? {
+        Some(selector) => vault.at(&selector)?,
+        None => vault.snapshot()?,
+    };
+    keep(Object::Snapshot(state), handle)
+}
+
+fn restore<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    selector: JByteArray<'local>,
+    path: JByteArray<'local>,
+    to: JByteArray<'local>,
+) -> Outcome<jlong> {
+    let (selector, path, to) = (text(env, &selector)?, bytes(env, &path)?, bytes(env, &to)?);
+    let vault = vault(handle)?;
+    let one = vault.select_revision(&selector)?;
+    Ok(signed(vault.restore(one.id, &*path, &*to)?.nodes))
+}
+
+/// The paths at and below `path` that differ between two snapshots; `after` is null for now.
+fn differences<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    before: JByteArray<'local>,
+    after: JByteArray<'local>,
+    path: JByteArray<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let (before, path) = (text(env, &before)?, bytes(env, &path)?);
+    let vault = vault(handle)?;
+    let before = vault.select_revision(&before)?.id;
+    let after = match optional_text(env, &after)? {
+        Some(after) => Some(vault.select_revision(&after)?.id),
+        None => None,
+    };
+    let mut found = Vec::new();
+    vault.differences(before, after, &*path, |one| {
+        found.push(one.path);
+        Ok::<_, Error>(())
+    })?;
+    Answer::new().names(&found).give(env)
+}

@@ -1,0 +1,77 @@
+//! The native part of the Java package `io.strongroom`: the vault API as static methods of its class `Native`.
+//!
+//! Takes   calls of `java/io/strongroom/*.java`, which is what Java programs see
+//! Gives   numbers, arrays of bytes and of numbers; errors as `io.strongroom.Failure`, from which Java makes its exceptions
+//! Never   decides what a Java program would expect of a file or a path: that is written in Java
+//!
+//! Invariants
+//!  (1) A panic ends at the border, and what it says is not passed on.                                       [border]
+//!  (2) What is open is named by a number with a generation: one that was closed or made up is noticed.      [handles]
+//!  (3) Nothing of Java is shared while the vault is asked: bytes are copied in and out, in bounded pieces.    [files]
+
+// `unsafe`: the name under which the virtual machine finds `JNI_OnLoad`, its pointer, and the promise that a table of methods is
+// of static ones, which the macro that makes it checks at the first call too.
+#![allow(unsafe_code, reason = "JNI_OnLoad")]
+
+mod answer;
+mod border;
+mod files;
+mod handles;
+mod history;
+mod keys;
+mod listings;
+mod remotes;
+mod secrets;
+mod transactions;
+mod tree;
+mod vaults;
+
+use std::ffi::c_void;
+
+use jni::strings::JNIString;
+use jni::sys::{JNI_ERR, JNI_VERSION_1_8, jint};
+use jni::{Env, JavaVM, jni_str};
+
+/// Names the methods to the virtual machine that loads the library.
+///
+/// Gives `JNI_ERR`, with the exception of Java, if the classes are of another version: a method is missing there.
+#[unsafe(no_mangle)]
+pub extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *mut c_void) -> jint {
+    if vm.is_null() {
+        return JNI_ERR;
+    }
+    // SAFETY: it is the machine that calls this.
+    let vm = unsafe { JavaVM::from_raw(vm) };
+    match vm.with_top_local_frame(|env| register(env).inspect_err(|error| explain(env, error))) {
+        Ok(()) => JNI_VERSION_1_8,
+        Err(_) => JNI_ERR,
+    }
+}
+
+/// Has the virtual machine say why it could not load the library.
+fn explain(env: &mut Env<'_>, error: &jni::errors::Error) {
+    let message = format!("the library of Strongroom and its classes are of two versions: {error}");
+    let _ = env.throw_new(
+        jni_str!("java/lang/UnsatisfiedLinkError"),
+        JNIString::new(message),
+    );
+}
+
+fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
+    let class = env.find_class(jni_str!("io/strongroom/Native"))?;
+    border::keep_class(env.new_global_ref(&class)?);
+    for methods in [
+        vaults::METHODS,
+        tree::METHODS,
+        listings::METHODS,
+        files::METHODS,
+        history::METHODS,
+        transactions::METHODS,
+        keys::METHODS,
+        remotes::METHODS,
+    ] {
+        // SAFETY: all are made for static methods by `native!`.
+        unsafe { env.register_native_methods(&class, methods)? };
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Remotes: what goes there, what comes from there, and what conflicts.
+//!
+//! Takes   names and URLs of remotes, and who hears of progress
+//! Gives   reports
+//! Never   shows credentials
+
+use jni::objects::{JByteArray, JClass, JObject};
+use jni::sys::{jboolean, jint, jlong};
+use jni::{Env, NativeMethod};
+use strongroom::{
+    CloneOptions, CloneProgress, Keep, PullReport, PushReport, RemoteProgress, Removal,
+};
+
+use crate::answer::{Answer, array};
+use crate::border::{Outcome, Throw, bytes, goes_on, invalid, machine_path, native, text};
+use crate::handles::vault;
+use crate::secrets::{given, trust};
+
+pub(crate) const METHODS: &[NativeMethod] = &[
+    native!(add_remote(vault: jlong, name: [jbyte], url: [jbyte], keep: jboolean) -> void),
+    native!(remotes(vault: jlong) -> [jbyte]),
+    native!(remove_remote(vault: jlong, name: [jbyte]) -> void),
+    native!(push(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
+    native!(pull(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
+    native!(sync_with(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
+    native!(check_remote(vault: jlong, name: [jbyte], deep: jboolean, told: io.strongroom.Progress) -> [jbyte]),
+    native!(clone_remote(
+        url: [jbyte], folder: [jbyte], kind: jint, secret: [jbyte], inner: [jbyte], flags: jint,
+        fingerprint: [jbyte], told: io.strongroom.Progress
+    ) -> [jbyte]),
+    native!(conflicts(vault: jlong) -> [jbyte]),
+    native!(settle_conflict(vault: jlong, path: [jbyte], keep: jint) -> [jbyte]),
+];
+
+/// `keep`: this device removes nothing there.
+fn add_remote<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+    url: JByteArray<'local>,
+    keep: jboolean,
+) -> Outcome<()> {
+    let (name, url) = (text(env, &name)?, text(env, &url)?);
+    let removal = match keep {
+        true => Removal::Never,
+        false => Removal::Later,
+    };
+    Ok(vault(handle)?.add_remote_with(&name, &url, removal)?)
+}
+
+/// In the order in which they were added.
+fn remotes<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let found = vault(handle)?.remotes()?;
+    let answer = Answer::new().list(found.iter(), |answer, remote| {
+        answer
+            .text(&remote.name)
+            .text(&remote.address)
+            .flag(remote.removal == Removal::Never)
+    });
+    answer.give(env)
+}
+
+fn remove_remote<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+) -> Outcome<()> {
+    let name = text(env, &name)?;
+    Ok(vault(handle)?.remove_remote(&name)?)
+}
+
+fn pushed(answer: Answer, report: PushReport) -> Answer {
+    answer
+        .count(report.objects)
+        .count(report.bytes)
+        .count(report.publications)
+}
+
+fn pulled(answer: Answer, report: &PullReport) -> Answer {
+    answer
+        .count(report.objects)
+        .count(report.bytes)
+        .count(report.publications)
+        .count(report.conflicts)
+        .names(&report.conflict_paths)
+}
+
+fn push<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let name = text(env, &name)?;
+    let report = vault(handle)?.push(&name, &mut |at: &RemoteProgress| {
+        goes_on(env, &told, at.bytes, at.bytes_total)
+    })?;
+    pushed(Answer::new(), report).give(env)
+}
+
+fn pull<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let name = text(env, &name)?;
+    let report = vault(handle)?.pull(&name, &mut |at: &RemoteProgress| {
+        goes_on(env, &told, at.bytes, at.bytes_total)
+    })?;
+    pulled(Answer::new(), &report).give(env)
+}
+
+/// Pulls, then pushes.
+fn sync_with<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let name = text(env, &name)?;
+    let report = vault(handle)?.sync_with(&name, &mut |at: &RemoteProgress| {
+        goes_on(env, &told, at.bytes, at.bytes_total)
+    })?;
+    pushed(pulled(Answer::new(), &report.pulled), report.pushed).give(env)
+}
+
+/// What is missing there or not as it was written, a line each.
+fn check_remote<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+    deep: jboolean,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let name = text(env, &name)?;
+    let report = vault(handle)?.check_remote(&name, deep, &mut |at: &RemoteProgress| {
+        goes_on(env, &told, at.bytes, at.bytes_total)
+    })?;
+    Answer::new().names(&report.problems).give(env)
+}
+
+/// Makes a vault in `folder` out of the remote at `url`; gives its fingerprint.
+#[expect(clippy::too_many_arguments, reason = "Java gives them one by one")]
+fn clone_remote<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    url: JByteArray<'local>,
+    folder: JByteArray<'local>,
+    kind: jint,
+    secret: JByteArray<'local>,
+    inner: JByteArray<'local>,
+    flags: jint,
+    fingerprint: JByteArray<'local>,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let (url, folder) = (text(env, &url)?, machine_path(env, &folder)?);
+    let options = CloneOptions {
+        trust: trust(env, flags, &fingerprint)?,
+        ..CloneOptions::default()
+    };
+    let secret = given(env, kind, &secret, &inner)?.to_open()?;
+    let report = strongroom::clone(&url, &folder, &secret, options, &mut |at| match at {
+        CloneProgress::Down(at) => goes_on(env, &told, at.bytes, at.bytes_total),
+        CloneProgress::Made(_) => goes_on(env, &told, 0, 0),
+    })?;
+    array(env, report.fingerprint.as_bytes())
+}
+
+/// All conflict copies, in the order of their paths.
+fn conflicts<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let found = vault(handle)?.conflicts(&mut |_| {})?;
+    let answer = Answer::new().list(found.iter(), |answer, conflict| {
+        answer
+            .bytes(&conflict.path)
+            .bytes(&conflict.beside)
+            .text(&conflict.device)
+            .text(&conflict.time)
+    });
+    answer.give(env)
+}
+
+/// Ends a conflict; gives the path that the content has then.
+fn settle_conflict<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    path: JByteArray<'local>,
+    keep: jint,
+) -> Outcome<JByteArray<'local>> {
+    let path = bytes(env, &path)?;
+    let keep = match keep {
+        0 => Keep::Mine,
+        1 => Keep::Theirs,
+        2 => Keep::Both,
+        _ => return Err(invalid("no way to end a conflict")),
+    };
+    let path = vault(handle)?.settle_conflict(&*path, keep)?;
+    array(env, &path)
+}

@@ -1,0 +1,441 @@
+package io.strongroom;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.lang.reflect.Modifier;
+import java.nio.file.ClosedFileSystemException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Vaults from the beginning to the end, and what a program does wrong with them. */
+class LifeTest {
+    @TempDir
+    static Path place;
+
+    private static Vault vault;
+
+    @BeforeAll
+    static void make() throws Exception {
+        vault = Vaults.make(place.resolve("vault"));
+    }
+
+    @AfterAll
+    static void close() throws Exception {
+        vault.close();
+    }
+
+    private static VaultException.Kind kindOf(org.junit.jupiter.api.function.Executable call) {
+        return assertThrows(VaultException.class, call).kind();
+    }
+
+    // ---- secrets
+
+    @Test
+    void eachSecretOpensItsVault() throws Exception {
+        Path folder = place.resolve("secrets");
+        char[] passphrase = "ein Schlüssel".toCharArray();
+        char[] code;
+        byte[] keyFile = Secret.newKeyFile();
+        try (Secret first = Secret.passphrase(passphrase); Vault made = Vault.create(folder, Vaults.options(), first)) {
+            code = made.recoveryCode().orElseThrow();
+            assertTrue(made.recoveryCode().isEmpty(), "it is given once");
+            assertTrue(made.isOwner());
+            assertFalse(made.information().fingerprint.isEmpty());
+        }
+        try (Secret secret = Secret.recoveryCode(code); Keys keys = Keys.open(folder, secret, Vaults.options())) {
+            try (Secret added = Secret.keyFile(keyFile)) {
+                keys.add(added, "stick");
+            }
+            assertEquals(3, keys.slots().size());
+            assertTrue(keys.addRecoveryCode("paper").length > 20);
+            Keys.Slot paper = keys.slots().stream().filter(slot -> slot.label.equals("paper")).findFirst().orElseThrow();
+            assertEquals(16, paper.id().length());
+            keys.remove(paper);
+            Keys.Slot slot = keys.slots().stream().filter(one -> one.kind == Keys.Slot.Kind.PASSPHRASE).findFirst().orElseThrow();
+            try (Secret other = Secret.passphrase("another one".getBytes())) {
+                keys.changePassphrase(slot, other);
+            }
+            try (Secret none = Secret.keyFile(keyFile)) {
+                assertThrows(VaultException.class, () -> keys.changePassphrase(slot, none));
+            }
+        }
+        assertEquals(3, Keys.slotsOf(folder).size());
+        for (Secret secret : List.of(Secret.keyFile(keyFile), Secret.passphrase("another one".toCharArray()))) {
+            Vault.open(folder, secret, Vaults.options()).close();
+        }
+        Secret old = Secret.passphrase(passphrase);
+        assertEquals(VaultException.Kind.WRONG_SECRET, kindOf(() -> Vault.open(folder, old, Vaults.options())));
+        old.close();
+        assertThrows(IllegalStateException.class, () -> Vault.open(folder, old, Vaults.options()));
+        assertEquals("Secret", old.toString());
+    }
+
+    @Test
+    void aSecretThatIsNoneIsRefused() throws Exception {
+        Path folder = place.resolve("vault");
+        for (Secret none : List.of(Secret.passphrase(new byte[0]), Secret.passphrase(new byte[] {(byte) 0xff}), Secret.keyFile(new byte[10]),
+                Secret.recoveryCode("abc".toCharArray()), Secret.identity("x".getBytes(), null), Secret.recipient("x"))) {
+            assertEquals(Errno.EINVAL, assertThrows(VaultException.class, () -> Vault.open(folder, none, Vaults.options())).errno());
+        }
+        assertThrows(NullPointerException.class, () -> Secret.passphrase((char[]) null));
+        assertThrows(NoSuchFileException.class, () -> Secret.keyFile(place.resolve("none.key")));
+    }
+
+    // ---- vaults
+
+    @Test
+    void aFolderThatIsNoVaultIsToldFromAMissingFile() throws Exception {
+        Path none = place.resolve("none");
+        Files.createDirectory(place.resolve("other"));
+        Files.createFile(place.resolve("other/file"));
+        try (Secret secret = Secret.keyFile(place.resolve("vault.key"))) {
+            assertEquals(VaultException.Kind.NOT_A_VAULT, kindOf(() -> Vault.open(none, secret, Vaults.options())));
+            assertEquals(VaultException.Kind.VAULT_EXISTS, kindOf(() -> Vault.create(place.resolve("vault"), Vaults.options(), secret)));
+            assertEquals(VaultException.Kind.VAULT_EXISTS, kindOf(() -> Vault.create(place.resolve("other"), Vaults.options(), secret)));
+            assertEquals(
+                    VaultException.Kind.IN_USE, kindOf(() -> Vault.open(place.resolve("vault"), secret, Vaults.options().exclusive())));
+            VaultOptions meant = Vaults.options().fingerprint(vault.information().fingerprint);
+            Vault.open(place.resolve("vault"), secret, meant).close();
+            assertThrows(VaultException.class, () -> Vault.open(place.resolve("vault"), secret, Vaults.options().fingerprint("x")));
+        }
+    }
+
+    @Test
+    void allThatWasOpenedThroughAVaultIsClosedWithIt() throws Exception {
+        Vault second = Vaults.open(place.resolve("vault"), Vaults.options());
+        assertFalse(second.isOwner());
+        VaultFile file = second.openFile(second.path("/closed"), VaultFile.WRITE | VaultFile.CREATE, 0600);
+        Snapshot snapshot = second.snapshot();
+        Transaction transaction = second.begin();
+        Listing listing = second.list(new byte[] {'/'}, false);
+        second.close();
+        assertEquals(Errno.EBADF, VaultException.errnoOf(assertThrows(IOException.class, () -> file.write(new byte[1], 0, 1))));
+        assertThrows(ClosedFileSystemException.class, () -> Files.exists(snapshot.path("/"), java.nio.file.LinkOption.NOFOLLOW_LINKS));
+        assertThrows(ClosedFileSystemException.class, () -> transaction.commit(false));
+        assertThrows(ClosedFileSystemException.class, listing::next);
+        assertThrows(ClosedFileSystemException.class, second::begin);
+        file.close();
+        snapshot.close();
+        transaction.close();
+        listing.close();
+        second.close();
+    }
+
+    /** A number that a program could have made up, or kept for too long, means nothing. */
+    @Test
+    void aHandleThatWasClosedMeansNothing() throws Exception {
+        long file = Native.openFile(vault.handle().number(), Text.bytes("/handle"), VaultFile.WRITE | VaultFile.CREATE, 0600);
+        Native.close(file);
+        Native.close(file);
+        for (long handle : new long[] {file, 0, -1, Long.MIN_VALUE, Long.MAX_VALUE, file + 1, vault.handle().number()}) {
+            assertEquals(VaultException.Kind.CLOSED, assertThrows(Failure.class, () -> Native.syncFile(handle)).kind());
+        }
+        long other = Native.openFile(vault.handle().number(), Text.bytes("/handle"), VaultFile.READ, 0);
+        assertThrows(Failure.class, () -> Native.syncFile(file));
+        Native.close(vault.handle().number());
+        assertTrue(vault.isOwner(), "close is not for vaults");
+        Native.close(other);
+    }
+
+    /** What reaches the library although it should not is refused there, too. */
+    @Test
+    void nullAndOddNumbersAreRefused() throws Exception {
+        long number = vault.handle().number();
+        assertThrows(Failure.class, () -> Native.stat(number, null, true));
+        assertThrows(Failure.class, () -> Native.rename(number, new byte[] {'/'}, null, 0));
+        assertThrows(Failure.class, () -> Native.rename(number, new byte[] {'/'}, new byte[] {'/'}, 9));
+        assertThrows(Failure.class, () -> Native.create(null, new int[0], new byte[0][], 1, 0));
+        assertThrows(Failure.class, () -> Native.create(new byte[0], new int[0], new byte[0][], 1, 0));
+        assertThrows(Failure.class, () -> Native.create(new byte[] {'x'}, new int[] {1}, new byte[0][], 1, 0));
+        assertThrows(Failure.class, () -> Native.create(new byte[] {'x'}, new int[] {1}, new byte[1][], 1, 0));
+        assertThrows(Failure.class, () -> Native.create(new byte[] {'x'}, new int[0], new byte[0][], 7, 0));
+        assertThrows(Failure.class, () -> Native.takeSnapshot(number, new byte[0], new byte[1][], false));
+        assertThrows(Failure.class, () -> Native.takeSnapshot(number, new byte[] {-1}, new byte[0][], false));
+        long file = Native.openFile(number, Text.bytes("/odd"), VaultFile.READ | VaultFile.WRITE | VaultFile.CREATE, 0600);
+        byte[] ten = new byte[10];
+        assertThrows(Failure.class, () -> Native.readAt(file, 0, ten, 0, -1));
+        assertThrows(Failure.class, () -> Native.readAt(file, -1, ten, 0, 1));
+        assertThrows(Failure.class, () -> Native.readAt(file, 0, ten, 0, Integer.MAX_VALUE));
+        assertThrows(Failure.class, () -> Native.writeAt(file, 0, ten, 5, 6));
+        assertThrows(Failure.class, () -> Native.writeAt(file, 0, ten, -1, 6));
+        assertThrows(Failure.class, () -> Native.writeAt(file, 0, null, 0, 1));
+        assertThrows(Failure.class, () -> Native.seek(file, 0, 3));
+        assertThrows(Failure.class, () -> Native.allocate(file, 9, 0, 1));
+        assertThrows(Failure.class, () -> Native.setFileAttributes(file, 8, 0, 0, 0, -1, 0, 0));
+        Native.close(file);
+    }
+
+    /** The library registers what the class declares, and nothing else: a call that is missing would be noticed only when it is made. */
+    @Test
+    void everyNativeMethodIsThere() {
+        int count = 0;
+        for (var method : Native.class.getDeclaredMethods()) {
+            if (Modifier.isNative(method.getModifiers())) {
+                Object[] none = Arrays.stream(method.getParameterTypes()).map(LifeTest::nothing).toArray();
+                try {
+                    method.setAccessible(true);
+                    method.invoke(null, none);
+                } catch (java.lang.reflect.InvocationTargetException thrown) {
+                    assertTrue(thrown.getCause() instanceof Failure, method + ": " + thrown.getCause());
+                } catch (IllegalAccessException error) {
+                    throw new AssertionError(error);
+                }
+                count++;
+            }
+        }
+        assertTrue(count > 70, count + " methods");
+    }
+
+    private static Object nothing(Class<?> type) {
+        if (type == int.class) {
+            return 0;
+        }
+        if (type == long.class) {
+            return 0L;
+        }
+        return type == boolean.class ? (Object) false : null;
+    }
+
+    @Test
+    void whatIsForgottenIsClosed() throws Exception {
+        WeakReference<Vault> forgotten = new WeakReference<>(Vaults.open(place.resolve("vault"), Vaults.options()));
+        long number = forget();
+        // As often as it takes: collection is the machine's affair.
+        for (int tries = 0; tries < 200 && (isOpen(number) || forgotten.get() != null); tries++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertFalse(isOpen(number));
+        assertTrue(forgotten.get() == null);
+    }
+
+    private static long forget() throws IOException {
+        Listing listing = vault.list(new byte[] {'/'}, false);
+        long number = Native.list(vault.handle().number(), new byte[] {'/'}, false);
+        new Handle(new Object(), number, false);
+        assertNotNull(listing);
+        return number;
+    }
+
+    private static boolean isOpen(long listing) {
+        try {
+            Native.page(listing);
+            return true;
+        } catch (Failure closed) {
+            return false;
+        }
+    }
+
+    // ---- threads
+
+    @Test
+    void manyThreadsUseOneVault() throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(64);
+        List<Future<?>> done = new ArrayList<>();
+        for (int number = 0; number < 64; number++) {
+            int mine = number;
+            done.add(threads.submit((Callable<Void>) () -> {
+                Random random = new Random(mine);
+                Path path = vault.path("/thread" + mine);
+                for (int round = 0; round < 20; round++) {
+                    byte[] data = new byte[random.nextInt(100_000)];
+                    random.nextBytes(data);
+                    Files.write(path, data);
+                    assertArrayEquals(data, Files.readAllBytes(path));
+                    assertThrows(NoSuchFileException.class, () -> Files.size(vault.path("/none" + mine)));
+                }
+                Files.delete(path);
+                return null;
+            }));
+        }
+        for (Future<?> one : done) {
+            one.get();
+        }
+        threads.shutdown();
+    }
+
+    @Test
+    void aVaultIsClosedUnderThreadsThatUseIt() throws Exception {
+        Vault second = Vaults.open(place.resolve("vault"), Vaults.options());
+        ExecutorService threads = Executors.newFixedThreadPool(8);
+        List<Future<?>> done = new ArrayList<>();
+        java.util.concurrent.CountDownLatch all = new java.util.concurrent.CountDownLatch(8);
+        for (int number = 0; number < 8; number++) {
+            int mine = number;
+            done.add(threads.submit(() -> {
+                Path path = second.path("/under" + mine);
+                boolean first = true;
+                while (true) {
+                    try {
+                        Files.write(path, new byte[1000]);
+                        Files.readAllBytes(path);
+                    } catch (IOException | ClosedFileSystemException closed) {
+                        assertEquals(Errno.EBADF, VaultException.errnoOf(closed), closed.toString());
+                        return;
+                    }
+                    if (first) {
+                        all.countDown();
+                        first = false;
+                    }
+                }
+            }));
+        }
+        all.await();
+        second.close();
+        for (Future<?> one : done) {
+            one.get();
+        }
+        threads.shutdown();
+    }
+
+    // ---- transactions, snapshots, remotes
+
+    @Test
+    void aTransactionIsWholeOrNothing() throws Exception {
+        Path count = vault.path("/count");
+        vault.replace(count, "0".getBytes(), true);
+        try (Transaction transaction = vault.begin()) {
+            assertTrue(transaction.exists(count) && !transaction.exists(vault.path("/receipt")));
+            assertEquals("0", new String(transaction.read(count)));
+            assertEquals(1, transaction.attributes(count).size());
+            transaction.write(count, "1".getBytes()).createDirectory(vault.path("/made")).createSymbolicLink(vault.path("/made/link"), "x");
+            transaction.createLink(vault.path("/made/count"), count).setMode(count, 0600).truncate(count, 1);
+            transaction.commit(true);
+            assertThrows(ClosedFileSystemException.class, () -> transaction.commit(true));
+        }
+        assertEquals("1", Files.readString(vault.path("/made/count")));
+        try (Transaction late = vault.begin()) {
+            late.read(count);
+            vault.replace(count, "9".getBytes(), false);
+            late.write(count, "2".getBytes());
+            assertEquals(VaultException.Kind.CHANGED, kindOf(() -> late.commit(false)));
+        }
+        try (Transaction dropped = vault.begin()) {
+            assertEquals(List.of("count", "link"), dropped.list(vault.path("/made")));
+            dropped.delete(count);
+            dropped.delete(vault.path("/made/link")).deleteDirectory(vault.path("/made"));
+            dropped.rename(vault.path("/a"), vault.path("/b"), Vault.Rename.NO_REPLACE);
+        }
+        assertEquals("9", Files.readString(count));
+        Vaults.empty(vault);
+    }
+
+    @Test
+    void earlierStatesAreReadAndBroughtBack() throws Exception {
+        Path file = Files.write(vault.path("/kept"), "then".getBytes());
+        Snapshot.Info taken = vault.takeSnapshot("before", "spring");
+        assertEquals(List.of("spring"), taken.tags);
+        assertTrue(vault.takeSnapshotIfChanged("again").isEmpty());
+        Files.delete(file);
+        assertEquals(List.of(file), vault.differences("t:spring", null, vault.path("/")));
+        try (Snapshot then = vault.at("t:spring")) {
+            assertEquals("then", Files.readString(then.path("/kept")));
+        }
+        assertEquals(1, vault.restore("t:spring", file, file));
+        assertEquals("then", Files.readString(file));
+        assertEquals(1, vault.snapshots("t:spring").size());
+        vault.removeSnapshot(taken.id);
+        assertEquals(VaultException.Kind.NO_SUCH_SNAPSHOT, kindOf(() -> vault.at("t:spring")));
+        Vaults.empty(vault);
+    }
+
+    @Test
+    void whoHearsOfProgressStopsIt() throws Exception {
+        Files.write(vault.path("/content"), new byte[1_000_000]);
+        vault.sync();
+        assertTrue(vault.verify(true, (done, total) -> done <= total).sound);
+        assertFalse(vault.verify(false, (done, total) -> false).finished);
+        assertEquals("heard", assertThrows(IllegalStateException.class, () -> vault.verify(false, (done, total) -> {
+            throw new IllegalStateException("heard");
+        })).getMessage());
+        assertTrue(vault.backup(place.resolve("backup"), null) > 0);
+        assertEquals(VaultException.Kind.STOPPED, kindOf(() -> vault.backup(place.resolve("half"), (done, total) -> false)));
+        assertTrue(vault.check().isEmpty());
+        assertTrue(vault.space().freeBytes > 0);
+        assertFalse(vault.rotation().isRunning);
+        Vaults.empty(vault);
+    }
+
+    @Test
+    void twoDevicesSync() throws Exception {
+        Path stick = Files.createDirectory(place.resolve("stick"));
+        Files.write(vault.path("/shared"), "one".getBytes());
+        vault.addRemote("stick", "folder:" + stick, false);
+        assertTrue(vault.push("stick", null).objects > 0);
+        assertEquals("stick", vault.remotes().get(0).name);
+        assertTrue(vault.checkRemote("stick", true, null).isEmpty());
+        try (Secret secret = Secret.keyFile(place.resolve("vault.key"))) {
+            String fingerprint = Vault.cloneRemote("folder:" + stick, place.resolve("clone"), secret, Vaults.options(), null);
+            assertEquals(vault.information().fingerprint, fingerprint);
+            try (Vault clone = Vault.open(place.resolve("clone"), secret, Vaults.options())) {
+                Files.write(clone.path("/shared"), new byte[] {0, 1});
+                clone.syncWith("origin", null);
+            }
+        }
+        Files.write(vault.path("/shared"), new byte[] {0, 2});
+        assertEquals(1, vault.pull("stick", null).conflicts);
+        Vault.Conflict conflict = vault.conflicts().get(0);
+        assertEquals(vault.path("/shared"), conflict.beside);
+        assertEquals(conflict.beside, vault.settleConflict(conflict.path, Vault.Keep.MINE));
+        assertEquals(VaultException.Kind.REMOTE, kindOf(() -> vault.push("none", null)));
+        vault.acceptRecords();
+        vault.removeRemote("stick");
+        Vaults.empty(vault);
+    }
+
+    /** A program that ends without closing anything loses nothing. */
+    @Test
+    void whatAProgramLeavesOpenIsClosedAtItsEnd() throws Exception {
+        Path folder = place.resolve("left");
+        Vaults.make(folder).close();
+        Process program = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "-Dstrongroom.library=" + System.getProperty("strongroom.library"),
+                        Left.class.getName(),
+                        folder.toString())
+                .inheritIO()
+                .start();
+        assertEquals(0, program.waitFor());
+        try (Vault again = Vaults.open(folder, Vaults.options())) {
+            assertEquals("left open", Files.readString(again.path("/file")));
+            assertFalse(Files.exists(again.path("/temporary")));
+        }
+    }
+
+    /** That program. */
+    public static final class Left {
+        private Left() {}
+
+        /** Its only argument is the vault folder. */
+        public static void main(String[] arguments) throws Exception {
+            Vault vault = Vaults.open(Path.of(arguments[0]), Vaults.options());
+            var channel = java.nio.channels.FileChannel.open(
+                    vault.path("/file"), java.nio.file.StandardOpenOption.CREATE, java.nio.file.StandardOpenOption.WRITE);
+            channel.write(java.nio.ByteBuffer.wrap("left open".getBytes()));
+            Files.createFile(vault.path("/temporary"));
+            vault.deleteAtExit(vault.path("/temporary"));
+        }
+    }
+}
