@@ -26,6 +26,9 @@ pub(crate) const PIECE_BYTES: usize = 256 * 1024;
 /// How long nothing may come of an object that is sent, or of a handshake or the head of a request.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
+/// So many bytes a second have to come of an object at least, beside a first `SILENCE`: who sends a byte now and then holds up others.
+pub(crate) const RATE_MIN: u64 = 8 * 1024;
+
 /// How long who gets an answer may take nothing of it.
 pub(crate) const UNREAD: Duration = Duration::from_secs(60);
 

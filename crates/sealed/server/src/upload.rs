@@ -2,12 +2,13 @@
 //!
 //! Takes   the body of a request, and what it says about its bytes
 //! Gives   a file that has them, if they are what was said
-//! Never   holds more of them in memory than one piece, or waits long for the next
+//! Never   holds more of them in memory than one piece, waits long for the next, or for ever for all of them
 //!
 //! Who is refused although the bytes are on their way gets them read all the same, to their end and no further: else many clients would
 //! see a broken line and not the answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::HeaderMap;
@@ -15,11 +16,12 @@ use axum::http::header::CONTENT_LENGTH;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use strongroom_remote::protocol::{HASH_HEADER, Refusal};
+use tokio::time::Instant;
 
 use crate::answers::Refused;
 use crate::error::Error;
 use crate::files::{Files, Incoming};
-use crate::limits::{OBJECT_BYTES_MAX, PIECE_BYTES, SILENCE};
+use crate::limits::{OBJECT_BYTES_MAX, PIECE_BYTES, RATE_MIN, SILENCE};
 
 /// What a request says about its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,7 @@ impl Said {
 pub(crate) struct Upload {
     pieces: BodyDataStream,
     left: u64,
+    until: Instant,
 }
 
 impl Upload {
@@ -57,12 +60,14 @@ impl Upload {
         Self {
             pieces: body.into_data_stream(),
             left: said.len,
+            until: Instant::now() + SILENCE + Duration::from_secs(said.len / RATE_MIN),
         }
     }
 
     /// The next bytes; `None` behind the last.
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        match tokio::time::timeout(SILENCE, self.pieces.next()).await {
+        let until = self.until.min(Instant::now() + SILENCE);
+        match tokio::time::timeout_at(until, self.pieces.next()).await {
             Err(_) => Err(Refusal::Slow),
             Ok(None) if self.left > 0 => Err(Refusal::Length),
             Ok(None) => Ok(None),
@@ -131,6 +136,20 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
+
+    #[tokio::test]
+    async fn who_sends_too_slowly_is_refused_although_a_byte_comes_now_and_then() {
+        let hash = blake3::hash(b"bytes");
+        let silent =
+            Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        let len = 10 * RATE_MIN;
+        let mut upload = Upload::new(silent, Said { len, hash });
+        let now = Instant::now();
+        assert!(upload.until > now && upload.until <= now + SILENCE + Duration::from_secs(10));
+        upload.until = now;
+        assert_eq!(upload.next().await, Err(Refusal::Slow));
+        assert_eq!(upload.next().await, Err(Refusal::Slow));
+    }
 
     #[test]
     fn what_a_request_says_about_its_bytes_is_whole_or_refused() {
