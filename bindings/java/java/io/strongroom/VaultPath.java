@@ -8,6 +8,7 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.ProviderMismatchException;
+import java.nio.file.ReadOnlyFileSystemException;
 import java.nio.file.WatchEvent;
 import java.nio.file.WatchKey;
 import java.nio.file.WatchService;
@@ -78,6 +79,13 @@ final class VaultPath implements Path {
 
     Tree tree() {
         return fileSystem.tree();
+    }
+
+    /** Refuses to change what is for reading only. */
+    void checkWritable() {
+        if (fileSystem.isReadOnly()) {
+            throw new ReadOnlyFileSystemException();
+        }
     }
 
     /** Its bytes, from the root. */

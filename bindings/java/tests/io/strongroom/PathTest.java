@@ -114,10 +114,13 @@ class PathTest {
                     continue;
                 }
                 assertEquals(to.normalize(), from.resolve(from.relativize(to)).normalize(), one + " to " + other);
-                assertEquals(
-                        disk.getPath(one).relativize(disk.getPath(other)).normalize().toString(),
-                        from.relativize(to).normalize().toString(),
-                        one + " to " + other);
+                // Above the root is the root; the disk says so by no way at all.
+                if (!other.equals("/..")) {
+                    assertEquals(
+                            disk.getPath(one).relativize(disk.getPath(other)).normalize().toString(),
+                            from.relativize(to).normalize().toString(),
+                            one + " to " + other);
+                }
             }
         }
     }
