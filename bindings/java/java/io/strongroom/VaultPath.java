@@ -294,6 +294,17 @@ final class VaultPath implements Path {
         if (!isOfThis(to) || to.isAbsolute() != isAbsolute()) {
             throw new IllegalArgumentException("one of the paths is absolute, or they are of two vaults");
         }
+        if (hasDots() || to.hasDots()) {
+            return ((VaultPath) normalize()).wayTo((VaultPath) to.normalize());
+        }
+        return wayTo(to);
+    }
+
+    private boolean hasDots() {
+        return names().stream().anyMatch(name -> Arrays.equals(name, DOT) || Arrays.equals(name, DOTS));
+    }
+
+    private VaultPath wayTo(VaultPath to) {
         if (equals(to)) {
             return new VaultPath(fileSystem, new byte[0]);
         }
