@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # The Java package. test: what `make test` runs. long: Lucene, Commons IO, figures, and the jar used as its README says.
 # build: the jar with the native library in it, in target/java.
-# Only with java in BINDINGS, as in BINDINGS=c,python,java. JAVA_HOME and MVN choose the tools.
+# JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
 #   BUILT    a folder with libstrongroom_java.so, for build and long: nothing of Rust is built then
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or build}"
 
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,java,*) ;;
 *)
-    echo "bindings: java is not in BINDINGS=${BINDINGS:-c,python}, and is left out"
+    echo "bindings: java is not in BINDINGS=$BINDINGS, and is left out"
     exit 0
     ;;
 esac
@@ -18,7 +18,7 @@ esac
 mvn="${MVN:-mvn}"
 if ! command -v "$mvn" >/dev/null || ! "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -version >/dev/null 2>&1; then
     echo "bindings: the Java package needs a JDK of 11 or later, and Maven: apt-get install openjdk-17-jdk-headless maven," >&2
-    echo "          or set JAVA_HOME and MVN, or leave java out of BINDINGS" >&2
+    echo "          or set JAVA_HOME and MVN, or BINDINGS=c,python to leave Java out" >&2
     exit 1
 fi
 

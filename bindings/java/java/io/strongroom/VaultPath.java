@@ -294,6 +294,12 @@ final class VaultPath implements Path {
         if (!isOfThis(to) || to.isAbsolute() != isAbsolute()) {
             throw new IllegalArgumentException("one of the paths is absolute, or they are of two vaults");
         }
+        if (equals(to)) {
+            return new VaultPath(fileSystem, new byte[0]);
+        }
+        if (path.length == 0) {
+            return to;
+        }
         if (hasDots() || to.hasDots()) {
             return ((VaultPath) normalize()).wayTo((VaultPath) to.normalize());
         }
