@@ -28,7 +28,7 @@ check: setup ## format, lints, documents, tests of the small crates; run it befo
 test: setup ## all tests, with real mounts; what CI runs
 	tools/test.sh
 
-bindings: setup ## the libraries for other languages: C is built and installed into PREFIX, Python is a wheel in target/wheels, Java a jar in target/java; BINDINGS=c,python,java chooses, without java if it is not set
+bindings: setup ## the libraries for other languages: C is built and installed into PREFIX, Python is a wheel in target/wheels, Java a jar in target/java; BINDINGS=c,python,java chooses
 	tools/bindings_c.sh install
 	tools/bindings_python.sh wheel
 	tools/bindings_java.sh build

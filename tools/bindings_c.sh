@@ -9,7 +9,7 @@ set -euo pipefail
 what="${1:?install or long}"
 here=$(cd "$(dirname "$0")/.." && pwd)
 
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,c,*) ;;
 *)
     echo "bindings: c is not in BINDINGS=$BINDINGS, and is left out"

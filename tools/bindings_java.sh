@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # The Java package. test: what `make test` runs. long: Lucene, Commons IO, figures, and the jar used as its README says.
 # build: the jar with the native library in it, in target/java.
-# Only with java in BINDINGS, as in BINDINGS=c,python,java. JAVA_HOME and MVN choose the tools.
+# JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
+#   BUILT    a folder with libstrongroom_java.so, for build and long: nothing of Rust is built then
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or build}"
 
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,java,*) ;;
 *)
-    echo "bindings: java is not in BINDINGS=${BINDINGS:-c,python}, and is left out"
+    echo "bindings: java is not in BINDINGS=$BINDINGS, and is left out"
     exit 0
     ;;
 esac
@@ -17,11 +18,12 @@ esac
 mvn="${MVN:-mvn}"
 if ! command -v "$mvn" >/dev/null || ! "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -version >/dev/null 2>&1; then
     echo "bindings: the Java package needs a JDK of 11 or later, and Maven: apt-get install openjdk-17-jdk-headless maven," >&2
-    echo "          or set JAVA_HOME and MVN, or leave java out of BINDINGS" >&2
+    echo "          or set JAVA_HOME and MVN, or BINDINGS=c,python to leave Java out" >&2
     exit 1
 fi
 
 folder=bindings/java
+built="${BUILT:-$PWD/target/release}"
 top="$PWD"
 
 # What a program notes of vaults that it saw, and where it finds their owners, is not that of the user.
@@ -36,11 +38,11 @@ maven() { # arguments...
 
 # The library where the jar has it; the folder is named as Native.java looks for it.
 pack() {
-    cargo build --release --locked -p strongroom-java
+    [ -n "${BUILT:-}" ] || cargo build --release --locked -p strongroom-java
     local to
     to="target/java/packed/io/strongroom/native/$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)"
     mkdir -p "$to"
-    install -m 755 target/release/libstrongroom_java.so "$to/libstrongroom_java.so"
+    install -m 755 "$built/libstrongroom_java.so" "$to/libstrongroom_java.so"
 }
 
 case "$what" in
@@ -51,12 +53,12 @@ test)
 build)
     pack
     maven package -DskipTests
-    size=$(stat -c %s target/release/libstrongroom_java.so)
+    size=$(stat -c %s "$built/libstrongroom_java.so")
     echo "bindings: target/java/strongroom-0.1.0.jar has a library of $((size / 1024)) KiB for $(uname -s) on $(uname -m)"
     ;;
 long)
     "$0" build
-    maven test -Plong -Dbuilt="$top/target/java/long" -Dlibrary="$top/target/release/libstrongroom_java.so"
+    maven test -Plong -Dbuilt="$top/target/java/long" -Dlibrary="$built/libstrongroom_java.so"
     # The README, by a new user: its commands, one after the other, and its blocks in one program.
     place="$(mktemp -d)"
     trap 'rm -rf "$place"' EXIT

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or wheel}"
 
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,python,*) ;;
 *)
     echo "bindings: python is not in BINDINGS=$BINDINGS, and is left out"

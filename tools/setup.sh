@@ -12,14 +12,13 @@ need perl perl
 need git git
 need python3 python3
 # The tests of the C library follow its README; those of the Python package have an environment of their own.
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,c,*) need pkg-config pkg-config ;;
 esac
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,python,*) python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
 esac
-# Java only if it is asked for.
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,java,*)
     need javac default-jdk-headless
     need mvn maven

@@ -7,7 +7,7 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p strongroom-simulator --all-targets --features testing --locked -- -D warnings
 # BINDINGS chooses languages: BINDINGS=python leaves the C library out.
 left_out=()
-case ",${BINDINGS:-c,python}," in
+case ",${BINDINGS:-c,python,java}," in
 *,c,*) ;;
 *)
     echo "bindings: c is not in BINDINGS=$BINDINGS, and is left out"

@@ -46,10 +46,10 @@ impl Answer {
     pub(crate) fn list<T>(
         self,
         items: impl ExactSizeIterator<Item = T>,
-        mut put: impl FnMut(Self, T) -> Self,
+        put: impl FnMut(Self, T) -> Self,
     ) -> Self {
         let counted = self.count(items.len() as u64);
-        items.fold(counted, |answer, item| put(answer, item))
+        items.fold(counted, put)
     }
 
     /// A list of bytes.

@@ -352,10 +352,11 @@ fn try_lock<'local>(
     shared: jboolean,
 ) -> Outcome<()> {
     let file = file(handle)?;
-    Ok(match shared {
-        true => file.try_lock_shared()?,
-        false => file.try_lock()?,
-    })
+    let tried = match shared {
+        true => file.try_lock_shared(),
+        false => file.try_lock(),
+    };
+    Ok(tried?)
 }
 
 fn unlock<'local>(_: &mut Env<'local>, _: JClass<'local>, handle: jlong) -> Outcome<()> {

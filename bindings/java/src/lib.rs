@@ -35,8 +35,14 @@ use jni::{Env, JavaVM, jni_str};
 /// Names the methods to the virtual machine that loads the library.
 ///
 /// Gives `JNI_ERR`, with the exception of Java, if the classes are of another version: a method is missing there.
+///
+/// # Safety
+/// For the virtual machine only, which gives a pointer to itself.
 #[unsafe(no_mangle)]
-pub extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *mut c_void) -> jint {
+pub unsafe extern "system" fn JNI_OnLoad(
+    vm: *mut jni::sys::JavaVM,
+    _reserved: *mut c_void,
+) -> jint {
     if vm.is_null() {
         return JNI_ERR;
     }

@@ -15,6 +15,9 @@ block() { # kind
 mkdir -p "$place/bin" "$place/project/src/main/java"
 printf '#!/bin/sh\nexec "%s" -Dmaven.repo.local="%s" "$@"\n' "$(command -v "$mvn")" "$place/repository" >"$place/bin/mvn"
 chmod +x "$place/bin/mvn"
+# And `make`, of which a new user's first run installs what is missing on the machine.
+printf '#!/bin/sh\nexec tools/bindings_java.sh build\n' >"$place/bin/make"
+chmod +x "$place/bin/make"
 (cd "$here/../.." && PATH="$place/bin:$PATH" MVN="$(command -v "$mvn")" bash -euo pipefail -c "$(block sh)")
 
 {

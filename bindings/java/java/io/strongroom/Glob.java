@@ -87,17 +87,19 @@ final class Glob {
             regex.append(glob.charAt(at) == '!' ? "^" : "\\^");
             at++;
         }
-        boolean isFirst = true;
+        int begin = at;
         while (true) {
             char one = next("brackets without their ]");
-            if (one == ']' && !isFirst) {
+            if (one == ']') {
+                if (at == begin + 1) {
+                    throw wrong("brackets with nothing in them");
+                }
                 regex.append(']');
                 return;
             }
             if (one == '/') {
                 throw wrong("a / in brackets");
             }
-            isFirst = false;
             if (one == '-' && at < glob.length() && glob.charAt(at) != ']' && regex.charAt(regex.length() - 1) != '[') {
                 regex.append('-');
             } else {

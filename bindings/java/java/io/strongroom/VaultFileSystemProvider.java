@@ -25,7 +25,6 @@ import java.nio.file.NotDirectoryException;
 import java.nio.file.NotLinkException;
 import java.nio.file.OpenOption;
 import java.nio.file.Path;
-import java.nio.file.ReadOnlyFileSystemException;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
@@ -182,7 +181,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         byte[] where = at.absolute();
         boolean changes = (flags & ~VaultFile.READ) != 0;
         if (changes) {
-            checkWritable(at);
+            at.checkWritable();
         }
         if (options.contains(LinkOption.NOFOLLOW_LINKS) && isSymlink(at)) {
             throw new FileSystemLoopException(path.toString());
@@ -557,13 +556,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     /** The same, of one that is not for reading only. */
     private static VaultPath writable(Path path) {
         VaultPath at = open(path);
-        checkWritable(at);
+        at.checkWritable();
         return at;
-    }
-
-    private static void checkWritable(VaultPath path) {
-        if (files(path).isReadOnly()) {
-            throw new ReadOnlyFileSystemException();
-        }
     }
 }

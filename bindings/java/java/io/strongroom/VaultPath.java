@@ -8,6 +8,7 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.ProviderMismatchException;
+import java.nio.file.ReadOnlyFileSystemException;
 import java.nio.file.WatchEvent;
 import java.nio.file.WatchKey;
 import java.nio.file.WatchService;
@@ -78,6 +79,13 @@ final class VaultPath implements Path {
 
     Tree tree() {
         return fileSystem.tree();
+    }
+
+    /** Refuses to change what is for reading only. */
+    void checkWritable() {
+        if (fileSystem.isReadOnly()) {
+            throw new ReadOnlyFileSystemException();
+        }
     }
 
     /** Its bytes, from the root. */
@@ -286,6 +294,23 @@ final class VaultPath implements Path {
         if (!isOfThis(to) || to.isAbsolute() != isAbsolute()) {
             throw new IllegalArgumentException("one of the paths is absolute, or they are of two vaults");
         }
+        if (equals(to)) {
+            return new VaultPath(fileSystem, new byte[0]);
+        }
+        if (path.length == 0) {
+            return to;
+        }
+        if (hasDots() || to.hasDots()) {
+            return ((VaultPath) normalize()).wayTo((VaultPath) to.normalize());
+        }
+        return wayTo(to);
+    }
+
+    private boolean hasDots() {
+        return names().stream().anyMatch(name -> Arrays.equals(name, DOT) || Arrays.equals(name, DOTS));
+    }
+
+    private VaultPath wayTo(VaultPath to) {
         if (equals(to)) {
             return new VaultPath(fileSystem, new byte[0]);
         }

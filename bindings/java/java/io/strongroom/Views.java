@@ -207,6 +207,7 @@ final class Views {
         }
 
         void set(Changes to) throws IOException {
+            path.checkWritable();
             if (to.what != 0) {
                 path.tree().set(path.absolute(), follow, to);
             }
@@ -322,6 +323,7 @@ final class Views {
 
         @Override
         public int write(String name, ByteBuffer from) throws IOException {
+            path.checkWritable();
             byte[] value = new byte[from.remaining()];
             from.get(value);
             path.tree().setXattr(path.absolute(), follow, full(name), value, 0);
@@ -330,6 +332,7 @@ final class Views {
 
         @Override
         public void delete(String name) throws IOException {
+            path.checkWritable();
             path.tree().removeXattr(path.absolute(), follow, full(name));
         }
     }

@@ -391,8 +391,8 @@ class FilesTest {
         assertEquals(1, Files.readAttributes(file, "owner:*").size());
         Files.setAttribute(file, "posix:permissions", PosixFilePermissions.fromString("rw-------"));
         Files.setAttribute(file, "lastModifiedTime", FileTime.fromMillis(5));
-        Files.setAttribute(file, "unix:mode", 04755);
         Files.setAttribute(file, "unix:uid", 12);
+        Files.setAttribute(file, "unix:mode", 04755);
         assertEquals(0104755, Files.getAttribute(file, "unix:mode"));
         assertEquals(12, Files.getAttribute(file, "unix:uid"));
         assertThrows(IllegalArgumentException.class, () -> Files.getAttribute(file, "colour"));

@@ -99,25 +99,18 @@ class PathTest {
         }
     }
 
-    /** Goal: the way from one to the other leads there; what it is like is left to each file system where `..` is in it. */
     @Test
-    void oneWayLeadsFromAPathToAnother() {
+    void theWayFromAPathToAnotherIsAsOnTheDisk() {
         for (String one : SOME) {
             for (String other : SOME) {
-                if (one.contains("..") || one.contains("./") || one.equals(".") || one.equals("/.")) {
+                String theirs;
+                try {
+                    theirs = disk.getPath(one).relativize(disk.getPath(other)).toString();
+                } catch (IllegalArgumentException none) {
+                    assertThrows(IllegalArgumentException.class, () -> vault.path(one).relativize(vault.path(other)), one + " to " + other);
                     continue;
                 }
-                Path from = vault.path(one);
-                Path to = vault.path(other);
-                if (from.isAbsolute() != to.isAbsolute()) {
-                    assertThrows(IllegalArgumentException.class, () -> from.relativize(to));
-                    continue;
-                }
-                assertEquals(to.normalize(), from.resolve(from.relativize(to)).normalize(), one + " to " + other);
-                assertEquals(
-                        disk.getPath(one).relativize(disk.getPath(other)).normalize().toString(),
-                        from.relativize(to).normalize().toString(),
-                        one + " to " + other);
+                assertEquals(theirs, vault.path(one).relativize(vault.path(other)).toString(), one + " to " + other);
             }
         }
     }

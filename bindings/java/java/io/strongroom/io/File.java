@@ -42,7 +42,7 @@ public class File implements Serializable, Comparable<File> {
 
     /** A file of the vault that is mounted. */
     public File(String path) {
-        this(null, path);
+        this((VirtualFileSystem) null, path);
     }
 
     /** A file of another vault. */
@@ -58,12 +58,12 @@ public class File implements Serializable, Comparable<File> {
 
     /** A file in a directory. */
     public File(String directory, String name) {
-        this(null, directory == null ? name : join(directory, name));
+        this((VirtualFileSystem) null, directory == null ? name : join(directory, name));
     }
 
     /** A file by what {@link #toURI} gave. */
     public File(URI uri) {
-        this(null, Path.of(uri).toString());
+        this((VirtualFileSystem) null, Path.of(uri).toString());
     }
 
     private static String join(String directory, String name) {

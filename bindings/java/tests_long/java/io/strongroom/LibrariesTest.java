@@ -8,7 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Random;
 import org.apache.commons.io.file.PathUtils;
-import org.apache.lucene.analysis.core.WhitespaceAnalyzer;
+import org.apache.lucene.analysis.standard.StandardAnalyzer;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.document.Field;
 import org.apache.lucene.document.StringField;
@@ -52,7 +52,7 @@ class LibrariesTest {
     @Test
     void luceneIndexesAndSearches() throws Exception {
         try (NIOFSDirectory directory = new NIOFSDirectory(vault.path("/index"))) {
-            IndexWriterConfig config = new IndexWriterConfig(new WhitespaceAnalyzer());
+            IndexWriterConfig config = new IndexWriterConfig(new StandardAnalyzer());
             try (IndexWriter writer = new IndexWriter(directory, config)) {
                 Random random = new Random(1);
                 for (int number = 0; number < DOCUMENTS; number++) {
@@ -66,7 +66,7 @@ class LibrariesTest {
                 }
                 Assertions.assertThrows(
                         LockObtainFailedException.class,
-                        () -> new IndexWriter(directory, new IndexWriterConfig(new WhitespaceAnalyzer())));
+                        () -> new IndexWriter(directory, new IndexWriterConfig(new StandardAnalyzer())));
                 writer.deleteDocuments(new Term("id", "5"));
                 writer.forceMerge(1);
             }
