@@ -47,7 +47,8 @@ pack() {
 
 case "$what" in
 test)
-    cargo build --locked -p strongroom-java
+    # Out of what `cargo test` of the workspace built.
+    cargo build --locked -p strongroom-java --features as-in-workspace
     maven test -Dlibrary="$top/target/debug/libstrongroom_java.so"
     ;;
 build)

@@ -205,6 +205,13 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &["--pair", "folder:/", local],
             &["--on-demand", EVIL, no_local],
         ]),
+        // Each is refused before it serves.
+        "serve" => bare(&[
+            &[v],
+            &["--account", EVIL, "out"],
+            &["--listen", EVIL, "out"],
+            &["--certificate", no_local, "--key", no_local, "out"],
+        ]),
         "completions" => bare(&[&[EVIL]]),
         "man" => bare(&[&[local]]),
         other => panic!("{other}: say in this test how it is made to speak of names"),

@@ -120,6 +120,11 @@ fn what_is_wrong_with_the_command_line_is_said() {
             "no name of an account",
         ),
         (
+            &["serve", "v", "--listen", "127.0.0.1:0"],
+            2,
+            "of no server",
+        ),
+        (
             &["serve", "nowhere/at/all", "--listen", "127.0.0.1:0"],
             3,
             "making a folder",

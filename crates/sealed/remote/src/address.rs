@@ -16,6 +16,7 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use url::{Host, Url};
 
 use crate::cloud::{Cloud, explain};
+use crate::cloud_client::Connector;
 use crate::error::{Error, Result};
 use crate::folder_remote::FolderRemote;
 use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
@@ -227,12 +228,14 @@ impl Address {
             Scheme::Google => GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
                 .with_client_options(client())
+                .with_http_connector(Connector)
                 .with_retry(retry())
                 .build()
                 .map(|store| Box::new(store) as _),
             Scheme::Azure => MicrosoftAzureBuilder::from_env()
                 .with_container_name(bucket)
                 .with_client_options(client())
+                .with_http_connector(Connector)
                 .with_retry(retry())
                 .build()
                 .map(|store| Box::new(store) as _),
@@ -330,6 +333,7 @@ fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client())
+        .with_http_connector(Connector)
         .with_retry(retry());
     if let Some(region) = option(url, "region") {
         builder = builder.with_region(region);

@@ -12,6 +12,7 @@
 
 mod address;
 mod cloud;
+mod cloud_client;
 mod error;
 mod folder_remote;
 mod limited;
@@ -24,6 +25,7 @@ mod remote;
 mod server_remote;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod upload;
 
 pub use address::Address;
 pub use error::{Error, Result};

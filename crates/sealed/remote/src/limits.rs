@@ -20,6 +20,12 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// How long a server may be silent in the middle of an answer. There is no limit on the whole: a line may be slow.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
+/// So many bytes of an upload may be on their way in the system, where nobody sees them move …
+pub(crate) const UNSEEN_BYTES: u64 = 4 << 20;
+
+/// … and so many a second leave on the slowest line that counts.
+pub(crate) const RATE_MIN: u64 = 16 * 1024;
+
 /// How long a request that failed for a passing reason is repeated.
 pub(crate) const RETRY: Duration = Duration::from_secs(60);
 

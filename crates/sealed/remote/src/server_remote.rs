@@ -8,32 +8,29 @@
 //! Requests run on one thread of their own; whoever calls waits for the answer.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::stream;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderValue, RANGE,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOOK_WHILE_WAITING, RETRIES, RETRY, RETRY_FIRST,
-    SENT_PIECE_BYTES, SILENCE,
+    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOOK_WHILE_WAITING, RATE_MIN, RETRIES, RETRY,
+    RETRY_FIRST, SILENCE,
 };
 use crate::object_name::{ObjectName, is_object};
 use crate::pinned::{self, Fingerprint};
 use crate::protocol::{HASH_HEADER, Newest, Page, REFUSAL_HEADER, Refusal, VERSION, WAIT_S_MAX};
 use crate::remote::{Created, Listed, Remote, Waited};
+use crate::upload::Sent;
 
 /// A vault at a server, and what runs the requests.
 pub(crate) struct ServerRemote {
@@ -223,15 +220,16 @@ impl Remote for ServerRemote {
         let hash = blake3::hash(&bytes).to_hex();
         let bytes = Bytes::from(bytes);
         let created = self.persist(async || {
-            let sent = Arc::new(AtomicU64::new(0));
+            let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             let request = self
                 .object(Method::PUT, name)
                 .headers(headers)
                 .header(HASH_HEADER, hash.as_str())
-                .body(in_pieces(bytes.clone(), Arc::clone(&sent)));
-            refused(while_moving(request.send(), &sent).await?)
+                .body(sent.body_of(bytes.clone()));
+            let answer = sent.while_moving(request.send(), SILENCE, RATE_MIN).await;
+            refused(answer.ok_or_else(silent)?.map_err(passing)?)
         });
         match created {
             Ok(_) => Ok(Created::New),
@@ -345,40 +343,6 @@ impl Failure {
         match self {
             Self::Passing(error) | Self::Final(error) => error,
             Self::Refused(refusal) => Stop::Refused(refusal).into(),
-        }
-    }
-}
-
-/// `bytes` as a body, which notes how much of it was taken.
-fn in_pieces(bytes: Bytes, sent: Arc<AtomicU64>) -> Body {
-    let pieces = stream::unfold((bytes, sent), |(mut bytes, sent)| async move {
-        if bytes.is_empty() {
-            return None;
-        }
-        let piece = bytes.split_to(bytes.len().min(SENT_PIECE_BYTES));
-        sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
-        Some((Ok::<_, std::convert::Infallible>(piece), (bytes, sent)))
-    });
-    Body::wrap_stream(pieces)
-}
-
-/// What `send` gives, unless for `SILENCE` nothing of the body was taken. There is no limit on the whole: a line may be slow.
-async fn while_moving(
-    send: impl Future<Output = reqwest::Result<Response>>,
-    sent: &AtomicU64,
-) -> Tried<Response> {
-    let mut send = std::pin::pin!(send);
-    let mut before = None;
-    loop {
-        match tokio::time::timeout(SILENCE, &mut send).await {
-            Ok(answer) => return answer.map_err(passing),
-            Err(_) => {
-                let now = sent.load(Ordering::Relaxed);
-                if before == Some(now) {
-                    return Err(silent());
-                }
-                before = Some(now);
-            }
         }
     }
 }

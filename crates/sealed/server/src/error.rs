@@ -34,7 +34,10 @@ pub enum Error {
     /// Caller: another server uses the folder.
     #[error("another server is running on this folder")]
     InUse,
-    /// Caller: the folder belongs to a newer version, or holds something else.
+    /// Caller: the folder holds something else than a server.
+    #[error("the folder holds something that is of no server: name an empty folder, or a new one")]
+    Foreign,
+    /// Caller: the folder belongs to a newer version.
     #[error(
         "the folder was written by a newer version (schema {found}, this version knows {known})"
     )]

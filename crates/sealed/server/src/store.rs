@@ -45,19 +45,44 @@ pub(crate) enum Use {
     Accounts,
 }
 
+/// What a server holds while it runs; the first file in its folder.
+const LOCK: &str = "lock";
+
+/// The database.
+const DATABASE: &str = "server.db";
+
+/// Refuses a folder that has something, and no database of a server: a vault, or somebody's home.
+fn check_own(folder: &Path) -> Result<()> {
+    let failed = || Error::io("looking into the folder of the server");
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed())?,
+    };
+    if folder.join(DATABASE).exists() {
+        return Ok(());
+    }
+    for entry in entries {
+        if entry.map_err(failed())?.file_name() != LOCK {
+            return Err(Error::Foreign);
+        }
+    }
+    Ok(())
+}
+
 impl Store {
     /// What is in `folder`, which is made if it is not there.
     ///
     /// # Errors
     /// `InUse`, `NewerSchema`, `Database`, `Io`.
     pub(crate) fn open(folder: &Path, purpose: Use) -> Result<Self> {
+        check_own(folder)?;
         make_folder(folder)?;
         let lock = match purpose {
-            Use::Serving => Some(lock(&folder.join("lock"))?),
+            Use::Serving => Some(lock(&folder.join(LOCK))?),
             Use::Accounts => None,
         };
         let store = Self {
-            ledger: Ledger::open(&folder.join("server.db"))?,
+            ledger: Ledger::open(&folder.join(DATABASE))?,
             files: Arc::new(Files::open(folder)?),
             _lock: lock,
         };

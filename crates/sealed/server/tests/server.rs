@@ -533,6 +533,15 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
         Server::start(&beyond),
         Err(ServerError::ClearBeyond)
     ));
+    // A vault, or a home, is no folder of a server; nothing is left in it.
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::write(foreign.path().join("vault.json"), "{}").unwrap();
+    let other = Settings {
+        folder: foreign.path().to_owned(),
+        ..settings.clone()
+    };
+    assert!(matches!(Server::start(&other), Err(ServerError::Foreign)));
+    assert_eq!(std::fs::read_dir(foreign.path()).unwrap().count(), 1);
     let newer = tempfile::tempdir().unwrap();
     drop(accounts(newer.path()));
     let database = rusqlite::Connection::open(newer.path().join("server.db")).unwrap();

@@ -69,7 +69,9 @@ fn added(arguments: &Serve, name: &str) -> Result<Option<Token>> {
 
 fn explain(error: Error) -> Failure {
     let code = match &error {
-        Error::AccountName(_) | Error::ClearBeyond | Error::Certificate(_) => ExitCode::Usage,
+        Error::AccountName(_) | Error::ClearBeyond | Error::Certificate(_) | Error::Foreign => {
+            ExitCode::Usage
+        }
         Error::InUse => ExitCode::InUse,
         Error::NewerSchema { .. } => ExitCode::Unsupported,
         Error::Io { source, .. } => ExitCode::of_io(source),

@@ -170,6 +170,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("pin", "as `evict --undo`"),
     ("unpin", "as `rm` of a name that is not there"),
     ("clone", "makes a vault, opens none"),
+    (
+        "serve",
+        "opens no vault, and refuses a folder that is one; tried in tests/serve.rs",
+    ),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),
     ("completions", "prints text of the program"),
