@@ -101,6 +101,8 @@ fn one_command_serves_a_vault_that_is_pushed_cloned_and_kept_over_a_restart() {
 #[test]
 fn what_is_wrong_with_the_command_line_is_said() {
     let place = Place::empty();
+    fs::create_dir(place.path("v")).unwrap();
+    fs::write(place.path("v/vault.json"), "{}").unwrap();
     for (arguments, code, why) in [
         (
             &["serve", "srv", "--listen", "0.0.0.0:0", "--no-tls"][..],
