@@ -12,6 +12,7 @@ help: ## list these tasks
 setup: ## install what building and testing need, or say what to type
 	@tools/setup.sh
 
+build: export BINDINGS := none # of what setup installs for other languages nothing is needed
 build: setup ## the release binary, target/release/strongroom
 	cargo build --release --locked -p strongroom-cli
 
