@@ -433,27 +433,30 @@ impl Vault {
         headers.reverse();
         let own = self.information()?.generation;
         let own_hash = self.remote_header_hash()?;
-        let newest = named;
-        let named = named.filter(|(generation, _)| *generation > own);
+        let (newest, named) = (named, named.filter(|(generation, _)| *generation > own));
         if let Some((generation, hash)) = named
             && !headers.contains(&(generation, hash))
         {
             let object = header_name(generation, &hash).to_string();
             return Err(strongroom_sync::Error::Missing { object }.into());
         }
+        // What was said of guessing here raised the generation: another device that knew nothing of it went on from what was published.
+        let known: Vec<_> = self.remote_rows()?.iter().map(|row| row.header).collect();
+        let published = headers.iter().rfind(|(_, hash)| known.contains(hash));
+        let first = published.map_or(own, |(generation, _)| own.min(*generation));
         // One that does not go on from the header in use says nothing about those behind it.
         let (mut refused, mut taken, mut diverged) = (None, false, false);
         for (generation, hash) in headers {
-            // Of the same generation: another device changed keys while this one forgot some. The one that was named last may go less
-            // far, and say whether remotes get something to guess at.
             let is_newest = newest.is_some_and(|(_, newest)| newest == hash);
-            if hash == own_hash || (generation < own && !is_newest) {
+            let is_behind = generation < own && !is_newest;
+            // Of the same generation: another device changed keys while this one forgot some.
+            if hash == own_hash || (is_behind && generation < first) {
                 continue;
             }
             match self.take_header(remote, (generation, hash), needed) {
                 Ok(is_newer) => taken = taken || is_newer,
-                Err(_) if generation < own => {}
                 Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
+                Err(_) if is_behind => {}
                 Err(Error::Keys(_)) => diverged = true,
                 Err(error) if named == Some((generation, hash)) => return Err(error),
                 Err(error) => refused = refused.or(Some(error)),

@@ -154,7 +154,7 @@ impl OpenVault {
             Ok::<_, Error>(Some((next, lacks)))
         })?;
         let Some((next, lacks)) = followed else {
-            return self.on_keys(|keys| keys.take_guessable(header, &self.filesystem));
+            return self.on_keys(|keys| keys.outdo(header, &self.filesystem));
         };
         if lacks.iter().any(|epoch| *epoch >= needed) {
             return Ok(false);
@@ -305,7 +305,9 @@ impl OpenVault {
 /// and changed them make headers of one generation: the one with the change counts.
 fn has_all_changes_of(keyring: &Keyring, header: &[u8]) -> bool {
     Header::decode(header).is_ok_and(|StoredHeader { header, .. }| {
-        header.generation <= keyring.generation() && keyring.goes_on_from(&header.records)
+        // With fewer records it is the earlier one, although somebody who did not know of the others raised its generation.    [1.7.11]
+        keyring.goes_on_from(&header.records)
+            && (header.generation <= keyring.generation() || keyring.goes_beyond(&header.records))
     })
 }
 

@@ -227,7 +227,7 @@ impl HeldKeys {
             return Ok(());
         }
         // What was said here, and is not known there yet, goes on to hold.                                   [1.7.11]
-        match next.with_newer_guessable_of(self.keyring())? {
+        match next.with_newer_of(self.keyring())? {
             Some(merged) => self.put(merged.keyring, &merged.header, false, follower),
             None => {
                 let header = next.header_bytes()?;
@@ -236,19 +236,16 @@ impl HeldKeys {
         }
     }
 
-    /// Takes in what a header whose other changes are all here says of what remotes get, if that is newer; gives whether it is. [1.7.11]
+    /// Takes in what a header whose records are all here says newer of what remotes get, and goes beyond its generation; gives whether there
+    /// is something.                                                                                        [1.7.11]
     ///
     /// # Errors
     /// As `install`.
-    pub(crate) fn take_guessable(
-        &mut self,
-        header: &[u8],
-        follower: &dyn Follower,
-    ) -> Result<bool> {
+    pub(crate) fn outdo(&mut self, header: &[u8], follower: &dyn Follower) -> Result<bool> {
         follower.check()?;
         self.check_place()?;
         self.catch_up(follower)?;
-        let Some(merged) = self.keyring().with_newer_guessable_in(header)? else {
+        let Some(merged) = self.keyring().with_newer_in(header)? else {
             return Ok(false);
         };
         self.put(merged.keyring, &merged.header, true, follower)?;

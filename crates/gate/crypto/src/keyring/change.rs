@@ -22,7 +22,7 @@ use crate::random::Random;
 use crate::secrets::passphrase::{Argon2Cost, Passphrase};
 use std::collections::BTreeSet;
 use strongroom_format::limits::{DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
-use strongroom_format::{Change, Epoch, PrincipalId, Role, Slot, SlotId};
+use strongroom_format::{Change, Epoch, Header, PrincipalId, Role, Slot, SlotId};
 
 impl Keyring {
     /// Adds a key slot. It opens everything that this keyring opens; no epoch begins.
@@ -193,14 +193,15 @@ impl Keyring {
         self.with_guessable_changes(changes)
     }
 
-    /// A header with what `other` says of that, if that is newer; `None` if it is not.                       [1.7.11]
+    /// A header with what `other`, to which this one goes on, says newer of that, and of a later generation than both; `None` if it says
+    /// nothing newer and is of no later generation.                                                          [1.7.11]
     ///
     /// No record says it, so it is brought into headers in which another device changed keys meanwhile.
     ///
     /// # Errors
     /// As `set_guessable`.
-    pub fn with_newer_guessable_of(&self, other: &Self) -> Result<Option<Changed>, KeyError> {
-        self.with_newer_guessable(other.header.guessable_changes)
+    pub fn with_newer_of(&self, other: &Self) -> Result<Option<Changed>, KeyError> {
+        self.with_newer(&other.header)
     }
 
     /// The same of a header that goes no further than this one, and of which a member has made the MAC with the newest keys: whoever was
@@ -208,20 +209,24 @@ impl Keyring {
     ///
     /// # Errors
     /// As `set_guessable`.
-    pub fn with_newer_guessable_in(&self, header: &[u8]) -> Result<Option<Changed>, KeyError> {
+    pub fn with_newer_in(&self, header: &[u8]) -> Result<Option<Changed>, KeyError> {
         match ReadHeader::new(header) {
             Ok(read) if self.goes_on_from(&read.values.records) && read.has_mac_of(self) => {
-                self.with_newer_guessable(read.values.guessable_changes)
+                self.with_newer(&read.values)
             }
             _ => Ok(None),
         }
     }
 
-    fn with_newer_guessable(&self, changes: u64) -> Result<Option<Changed>, KeyError> {
-        if changes <= self.header.guessable_changes {
+    fn with_newer(&self, other: &Header) -> Result<Option<Changed>, KeyError> {
+        let (changes, generation) = (other.guessable_changes, other.generation);
+        if changes <= self.header.guessable_changes && generation <= self.generation() {
             return Ok(None);
         }
-        self.with_guessable_changes(changes).map(Some)
+        let mut later = self.clone();
+        later.header.generation = generation.max(self.generation());
+        let changes = changes.max(self.header.guessable_changes);
+        later.with_guessable_changes(changes).map(Some)
     }
 
     fn with_guessable_changes(&self, changes: u64) -> Result<Changed, KeyError> {

@@ -28,16 +28,16 @@ impl Keyring {
     /// `Diverged` or `GenerationBehind` if it is not a later one; `DeviceRemoved` if the principal that this keyring
     /// acts as is retired; else as `unlock`.
     pub fn follow(&self, header: &[u8]) -> Result<Self, UnlockError> {
-        self.follow_by(ReadHeader::of_vault(header)?, self.signer.clone())
+        self.follow_by(ReadHeader::of_vault(header)?, self.signer.clone(), false)
     }
 
-    /// The same of a header that a remote has, in either form. What is put in the place of `vault.json` is `Keyring::header_bytes` of the
-    /// result.                                                                                                      [1.7.10]
+    /// The same of a header that a remote has, in either form; with more records it may be of a lower generation. What is put in the place
+    /// of `vault.json` is `Keyring::header_bytes` of the result, once `with_newer_of` has nothing to add.      [1.7.10], [1.7.11]
     ///
     /// # Errors
     /// As `follow`; `WithheldForged`.
     pub fn follow_at_remote(&self, header: &[u8]) -> Result<Self, UnlockError> {
-        self.follow_by(ReadHeader::new(header)?, self.signer.clone())
+        self.follow_by(ReadHeader::new(header)?, self.signer.clone(), true)
     }
 
     /// The same as the device in `handover`, if there is one: the header may retire the device that this keyring acts as.
@@ -50,18 +50,25 @@ impl Keyring {
         };
         let device = take_over(self.vault_id(), &self.signer, handover);
         let read = ReadHeader::of_vault(header)?;
-        match self.follow_by(read, device.ok_or(UnlockError::HandoverForged)?) {
+        match self.follow_by(read, device.ok_or(UnlockError::HandoverForged)?, false) {
             Err(UnlockError::DeviceRemoved) => Err(UnlockError::HandoverForged),
             followed => followed,
         }
     }
 
-    fn follow_by(&self, read: ReadHeader<'_>, signer: Principal) -> Result<Self, UnlockError> {
+    fn follow_by(
+        &self,
+        read: ReadHeader<'_>,
+        signer: Principal,
+        is_at_remote: bool,
+    ) -> Result<Self, UnlockError> {
         if read.values.vault != self.vault_id() || read.values.suite != self.suite() {
             return Err(UnlockError::Diverged);
         }
         let (seen, found) = (self.generation(), read.values.generation);
-        if found < seen {
+        // Another device knew nothing of what raised the generation here; with more records its header is the later one.    [1.7.11]
+        let goes_further = read.values.records.len() > self.header.records.len();
+        if found < seen && !(is_at_remote && goes_further) {
             return Err(UnlockError::GenerationBehind { seen, found }); // (1)
         }
         if !read.values.records.starts_with(&self.header.records) {
@@ -127,6 +134,12 @@ impl Keyring {
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
         self.goes_on_from(&other.header.records)
+    }
+
+    /// Whether this header has more records than those.
+    #[must_use]
+    pub fn goes_beyond(&self, records: &[Record]) -> bool {
+        self.header.records.len() > records.len()
     }
 
     /// The same of the changes of membership that a header of this vault has.

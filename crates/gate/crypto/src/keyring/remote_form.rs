@@ -197,8 +197,7 @@ mod tests {
         let (made, _) = vault();
         let first = made.keyring;
         let said = first.set_guessable(true).unwrap();
-        let merged =
-            |keyring: &Keyring, header: &[u8]| keyring.with_newer_guessable_in(header).unwrap();
+        let merged = |keyring: &Keyring, header: &[u8]| keyring.with_newer_in(header).unwrap();
         let forgot = first.forget_epochs_before(Epoch(0)).unwrap().keyring;
         let taken = merged(&forgot, &said.header).unwrap();
         assert!(taken.keyring.is_guessable());
@@ -223,9 +222,38 @@ mod tests {
         assert!(merged(&first, b"no header").is_none());
         // A later header does not take back what this one says.
         let added = later.set_guessable(true).unwrap().keyring;
-        let both = later.with_newer_guessable_of(&added).unwrap().unwrap();
+        let both = later.with_newer_of(&added).unwrap().unwrap();
         assert!(both.keyring.is_guessable());
-        assert!(added.with_newer_guessable_of(&later).unwrap().is_none());
+        assert!(added.with_newer_of(&later).unwrap().is_none());
+    }
+
+    /// Goal: whoever said something of guessing twice is not ahead of another device that changed keys once.
+    #[test]
+    fn a_header_with_more_records_is_later_at_a_remote_whatever_its_generation() {
+        let (made, _) = vault();
+        let first = made.keyring;
+        let twice = first.set_guessable(true).unwrap().keyring;
+        let twice = twice.set_guessable(false).unwrap().keyring;
+        let other = first
+            .add_slot(&new_passphrase("three"), &SystemRandom, 2)
+            .unwrap();
+        assert!(other.keyring.generation() < twice.generation());
+        let form = other.keyring.remote_header().unwrap();
+        let followed = twice.follow_at_remote(&form).unwrap();
+        let merged = followed.with_newer_of(&twice).unwrap().unwrap().keyring;
+        assert_eq!(merged.generation(), twice.generation() + 1);
+        assert!(merged.includes(&other.keyring) && !merged.is_guessable());
+        // In a folder it is an older one, and one with no more records is older anywhere.
+        let older = UnlockError::GenerationBehind {
+            seen: twice.generation(),
+            found: other.keyring.generation(),
+        };
+        assert_eq!(twice.follow(&other.header).unwrap_err(), older);
+        let before = first.remote_header().unwrap();
+        assert!(matches!(
+            twice.follow_at_remote(&before),
+            Err(UnlockError::GenerationBehind { .. })
+        ));
     }
 
     /// Method: each is sealed right and has a MAC that fits, as only a member can make it.
