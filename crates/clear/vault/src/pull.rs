@@ -440,10 +440,10 @@ impl Vault {
             let object = header_name(generation, &hash).to_string();
             return Err(strongroom_sync::Error::Missing { object }.into());
         }
-        // What was said of guessing here raised the generation: another device that knew nothing of it went on from what was published.
+        // What is said of guessing raises the generation, and who changed keys may not have known of it: it may be any header if none is named.
         let known: Vec<_> = self.remote_rows()?.iter().map(|row| row.header).collect();
         let published = headers.iter().rfind(|(_, hash)| known.contains(hash));
-        let first = published.map_or(own, |(generation, _)| own.min(*generation));
+        let first = newest.map_or(0, |_| published.map_or(own, |(one, _)| own.min(*one)));
         // One that does not go on from the header in use says nothing about those behind it.
         let (mut refused, mut taken, mut diverged) = (None, false, false);
         for (generation, hash) in headers {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use strongroom::{
-    CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, OpenOptions, Vault, clone,
+    CLONED_FROM, CloneOptions, Error, GoOn, Guessable, Keys, NewRevision, OpenOptions, Vault, clone,
 };
 
 use crate::support::content;
@@ -105,6 +105,32 @@ fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_th
     }
     assert_eq!(one.read("/unpushed").unwrap(), content(50_000, 7));
     devices.assert_same();
+}
+
+/// Goal: what was said of guessing, and published, keeps nobody from following a change of keys that knew nothing of it: that header
+/// has more records, and the lower generation. Seen failing: before, devices that looked for keys passed over such a header.
+#[test]
+fn keys_that_were_changed_beside_what_was_published_of_guessing_are_found() {
+    for said in [2, 3] {
+        let devices = Devices::new(2, fill);
+        devices.settle();
+        let keys = |number| Keys::open(devices.folder(number), &devices.place.secret).unwrap();
+        for time in 0..said {
+            let wish = [Guessable::Yes, Guessable::No][time % 2];
+            assert!(keys(0).set_guessable(wish).unwrap());
+        }
+        devices.sync(0);
+        keys(1).rotate().unwrap();
+        devices.vaults[1].write("/under new keys", b"new").unwrap();
+        for number in [1, 0, 1, 0, 1] {
+            sync_patiently(&devices, number);
+        }
+        devices.assert_same();
+        assert_eq!(devices.vaults[0].read("/under new keys").unwrap(), b"new");
+        for vault in &devices.vaults {
+            assert_eq!(vault.information().unwrap().guessable, said % 2 == 1);
+        }
+    }
 }
 
 /// Goal: that a device forgets old keys by itself is no change of keys that stands against one of a person. Method: a clone is made
