@@ -63,8 +63,8 @@ pub(crate) struct Device {
     pub(crate) written: Vec<Piece>,
     /// Durable, and not at the remote yet.
     pub(crate) durable: Vec<Piece>,
-    /// Whether an older copy of its folder was put in its place.
-    pub(crate) was_put_back: bool,
+    /// Whether its folder is an older copy, and is opened by order.
+    pub(crate) is_older_copy: bool,
     /// How many changes of what remotes get its header counted when it said something of that last.
     pub(crate) said: u64,
     vault: Option<Vault>,
@@ -102,7 +102,7 @@ impl Device {
             standing: Standing::Member,
             written: Vec::new(),
             durable: Vec::new(),
-            was_put_back: false,
+            is_older_copy: false,
             said: 0,
             vault: None,
             key: key.clone(),
@@ -147,8 +147,8 @@ impl Device {
     /// Opens the vault again that was closed.
     pub(crate) fn open(&mut self) -> Result<(), Error> {
         let mut trust = unseen();
-        if self.was_put_back {
-            // As a person says who puts an older copy back.
+        if self.is_older_copy {
+            // As a person does who uses an older copy, by the message of the first sync if not before.
             trust.older = IfOlder::Accept;
         }
         let options = OpenOptions {

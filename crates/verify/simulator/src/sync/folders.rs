@@ -111,7 +111,7 @@ impl History<'_> {
         }
         self.keys_by = Some(of);
         let device = &mut self.devices[of];
-        device.was_put_back = true;
+        device.is_older_copy = true;
         device.said = 0;
         device.durable = older.durable;
         device.go_on_from(&older.folder)?;
@@ -142,6 +142,9 @@ impl History<'_> {
         if original.id()? == id {
             self.twins = Some(([of, number], id));
         } else {
+            // Otherwise its syncs are refused, and say that it must be.
+            device.is_older_copy = true;
+            device.reopen()?;
             self.keys_by = Some(number);
         }
         self.devices.push(device);
