@@ -29,7 +29,7 @@ use crate::incoming::{
 };
 use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
-use crate::remotes::{RemoteProgress, go_on, headers_at, newest_number, vault_id};
+use crate::remotes::{RemoteProgress, go_on, headers_at, is_unreachable, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
@@ -456,6 +456,7 @@ impl Vault {
             match self.take_header(remote, (generation, hash), needed) {
                 Ok(is_newer) => taken = taken || is_newer,
                 Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
+                Err(error) if is_unreachable(&error) => return Err(error),
                 Err(_) if is_behind => {}
                 Err(Error::Keys(_)) => diverged = true,
                 Err(error) if named == Some((generation, hash)) => return Err(error),
@@ -465,8 +466,7 @@ impl Vault {
         match refused {
             _ if taken => Ok(()),
             _ if diverged => Err(Error::keys_diverged()),
-            Some(error) => Err(error),
-            None => Ok(()),
+            refused => refused.map_or(Ok(()), Err),
         }
     }
 

@@ -450,6 +450,11 @@ pub(crate) fn headers_at(remote: &dyn Remote) -> Result<Vec<(u64, [u8; 32])>> {
     Ok(headers)
 }
 
+/// Whether a remote could not be asked: then nothing is known of what it has.
+pub(crate) fn is_unreachable(error: &Error) -> bool {
+    matches!(error, Error::Remote(strongroom_sync::Error::Remote(error)) if error.is_passing())
+}
+
 /// The id of the vault in a folder, as its header says.
 pub(crate) fn vault_id(folder: &Folder) -> Result<VaultId> {
     let header = Header::decode(&folder.header()?).map_err(UnlockError::from)?;
