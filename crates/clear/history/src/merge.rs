@@ -6,8 +6,7 @@
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) Content that one side wrote, and that the other did not have, is in the result: under its name or under a conflict
-//!      name.                                                                                                         [11.6.2]
+//!  (1) Content that one side wrote and the other did not have is in the result, under its name or a conflict name.   [11.6.2]
 //!  (2) If mine changed nothing, the result is theirs.                                                              [11.6.3]
 //!  (3) The result is a tree: each directory has one name, and a path up to the root.
 

@@ -1,8 +1,8 @@
-//! Says whether a remote lacks anything of the living state, so that who asks often costs nothing while nothing happens.
+//! Says whether a remote lacks any of the current state. Frequent calls cost nothing while nothing changes.
 //!
 //! Takes   a remote
 //! Gives   whether a push would publish something
-//! Never   takes a revision, or commits anything while nothing changed
+//! Never   takes a snapshot, or commits anything while nothing changed
 //! Spec    spec/11-sync.md, 11.4
 
 use crate::Result;
