@@ -1,4 +1,4 @@
-//! Conflict names: each says that two devices changed the same file or name, and whose version it is, and of when.
+//! Conflict names: such a name says that two devices changed one thing, which of them made this version, and when.
 //!
 //! Takes   a name and a label to put into it; or a name that may have a label
 //! Gives   the name with the label, within the length limit of names; or what the label says

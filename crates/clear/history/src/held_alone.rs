@@ -1,7 +1,7 @@
 //! Counts the bytes that only snapshots hold, and that removing these snapshots would free.
 //!
 //! Takes   the snapshots of a vault, or some of them
-//! Gives   sealed bytes
+//! Gives   the number of sealed bytes
 //! Never   changes anything, or looks at blocks other than those to be freed and those that they refer to
 //! Spec    spec/6-history.md, section 6.7
 //!

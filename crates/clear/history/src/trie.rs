@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.3
 //!
 //! Invariants
-//!  (1) Items that share a prefix are one leaf if together they take at most `LEAF_BYTES_MAX`, else a branch over the next
+//!  (1) Items that share a prefix form a leaf if together they take at most `LEAF_BYTES_MAX`; else they form a branch over the next
 //!      digit. So the set alone determines the tree.                                               [6.3.2]
 //!  (2) Each reference states how many items are below it and how many bytes they take, so that (1) can be kept without
 //!      opening more nodes.                                                                        [6.3.3]

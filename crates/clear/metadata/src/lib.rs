@@ -5,9 +5,9 @@
 //! Never   decides what a row means, syncs without a request, or lets a page reach the disk unencrypted
 //! Spec    spec/4-metadata.md
 //!
-//! One connection writes, under `Store::lock`. Others read what was committed, through `Store::reader`. One more moves the
-//! log into the database. Changes gather in one SQLite transaction until `commit`. They are durable once `Store::sync_log`,
-//! which holds no connection, has returned.
+//! One connection writes, under `Store::lock`. Others read committed data, through `Store::reader`. A further one moves the log
+//! into the database. Changes gather in one SQLite transaction until `commit`. They are durable once `Store::sync_log`, which holds
+//! no connection, has returned.
 
 mod disk;
 mod error;

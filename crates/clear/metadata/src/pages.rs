@@ -1,4 +1,4 @@
-//! Checks that every page that a store reads is of one state, the newest that was committed, from whichever file it is read.
+//! Checks that all pages that a store reads are of one state, the newest committed one, whichever file they come from.
 //!
 //! Takes   the key of a database, the contents of its files when it opens, then each write to database and log
 //! Gives   permission to use what was read, or a refusal; the seal of each commit; the file of leaves, one for each page

@@ -8,12 +8,12 @@
 //!
 //! The files beside this one are the API and its parts. Each of these folders uses only the folders below it in this list:
 //!
-//! - `recovery`  mends a vault, or makes its database again
-//! - `owner`     one process owns a vault, others ask it
-//! - `execute`   carries out what is asked
-//! - `seen`      what was last seen of a vault
-//! - `keyring`   keys in use, and the files that follow them; `tuning`: which provider computes
-//! - `request`   everything that can be asked and answered
+//! - `recovery`  repairs a vault, or rebuilds its database
+//! - `owner`     one process owns a vault, others send it requests
+//! - `execute`   carries out requests
+//! - `seen`      records of what was last seen of a vault
+//! - `keyring`   keys in use, and the files that depend on them; `tuning`: the choice of providers
+//! - `request`   all requests and answers
 //! - `folder`    the vault folder: its files, its lock
 //!
 //! Invariants

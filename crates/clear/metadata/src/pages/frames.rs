@@ -2,7 +2,7 @@
 //!
 //! Takes   SQLite's writes to the log: for each frame its header, then its page
 //! Gives   the bytes to write now, and their offset
-//! Never   holds frames back once SQLite may rely on them being in the file, nor more than `GATHERED_BYTES_MAX`
+//! Never   holds frames back after SQLite may rely on them, or holds more than `GATHERED_BYTES_MAX`
 //! Spec    spec/4-metadata.md, 4.8.6
 //!
 //! SQLite makes a commit visible to other connections when the write of its last page has returned. The header of that page

@@ -1,5 +1,4 @@
-//! The file of leaves, one leaf for each page of the database file; its header has the root of the last commit whose pages
-//! are all there.
+//! The file of leaves: one for each page of the database file, and the root of the last commit whose pages are all there.
 //!
 //! Takes   leaves in blocks, and a header
 //! Gives   the same leaves and header, as far as the file reaches

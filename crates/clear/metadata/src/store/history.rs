@@ -1,6 +1,6 @@
 //! Marks what changes, for the next tree of the history, and stores revisions.
 //!
-//! Takes   each change, in the same transaction
+//! Takes   each change, in the transaction that makes it
 //! Gives   the work list of the next tree, generation by generation (`tables/history.rs`)
 //! Never   knows the layout of a tree
 //! Spec    spec/4-metadata.md, 4.10

@@ -1,7 +1,7 @@
 //! Connections that read committed data; each is lent to one task at a time.
 //!
 //! Takes   a store
-//! Gives   a `Reader`: each question reads the newest commit, or all read the same one through a `Snapshot`
+//! Gives   a `Reader`, whose queries see the newest commit, or one fixed commit through a `Snapshot`
 //! Never   waits for the writer
 //! Spec    spec/4-metadata.md, 4.7
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   the bytes of a value, or of a column
 //! Gives   the reverse: a column for a value, a value for a column
-//! Never   takes a page that did not authenticate for zeros at the end of a value
+//! Never   mistakes a page that failed authentication for zeros at the end of a value
 //! Spec    spec/4-metadata.md, 4.2.5
 //!
 //! For a page that does not authenticate, SQLCipher hands zeros to SQLite, and fails later accesses. In the middle of a tree

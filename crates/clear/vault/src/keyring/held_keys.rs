@@ -6,13 +6,13 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) A change goes in this order, and a cut anywhere leaves a vault that the next opening finishes:         [1.8.5]
-//!      1. a rotation: that it is wanted, in the metadata
+//!  (1) A change is stored in this order. If it is interrupted anywhere, the next opening finishes it:         [1.8.5]
+//!      1. for a rotation: the request for it, in the metadata
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header
-//!      4. `replica.json.next` becomes `replica.json`
-//!      5. the new epoch begins: what is sealed from here on is sealed under it
-//!      6. which records were seen, in the metadata
+//!      4. `replica.json.next` is renamed to `replica.json`
+//!      5. the new epoch begins: from here on everything is sealed under it
+//!      6. the membership records that were seen, in the metadata
 //!      7. the second copies of header and replica file
 //!      8. the new key of the database
 //!  (2) Of several changes made from one header, exactly one is installed. The others fail as stale.
