@@ -10,7 +10,7 @@
 //!  (2) The pointer in a `LogFile` refers to an open system file: `close` waits until no sync uses it.
 //!  (3) A log is removed only once the file of leaves covers all pages in it.                               [4.12.6]
 //!
-//! `unsafe` is used only here and in `vfs/`, and nowhere else in the crate: SQLite's interface is C.
+//! `unsafe` is used only here and in `vfs/`: SQLite's interface is C.
 #![allow(
     unsafe_code,
     reason = "SQLite calls these functions through C pointers"

@@ -1,4 +1,4 @@
-//! Conflict copies: lists them, and carries out the choice which of the two contents stays.
+//! Conflict copies: lists them, and carries out a choice of the content to keep.
 //!
 //! Takes   an open vault; the path of a copy, and a choice
 //! Gives   each copy with the file that it was made of; one transaction that carries out the choice

@@ -1,4 +1,4 @@
-//! Evicts content: frees its space on this disk because a remote has it. Fetches evicted content again.
+//! Evicts content that a remote has, to free space on this disk, and fetches it again.
 //!
 //! Takes   an open vault with remotes, whichever process owns it; a path, or the whole vault
 //! Gives   space on this disk; evicted content returns when it is read, or on request
@@ -6,8 +6,8 @@
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
-//!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and the log there had
-//!      nothing that this device has not taken in.                                                              [11.9.1]
+//!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and the log of that remote
+//!      held nothing that this device has not taken in.                                                         [11.9.1]
 //!  (2) Before the remote is asked, it gets an object that announces this. A device that removes something there first publishes
 //!      that, then looks for such objects, and so finds it.                                                     [11.9.2]
 

@@ -2,8 +2,7 @@
 //!
 //! Takes   the request of another process
 //! Gives   the vault closed, and the keys with which this process can come back
-//! Never   leaves while this process has a file of the vault open, a request in progress, or the vault mounted, or watches the
-//!         vault for changes
+//! Never   leaves while this process has a file open, carries out a request, has the vault mounted, or watches it for changes
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

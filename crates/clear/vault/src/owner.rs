@@ -1,4 +1,4 @@
-//! What a process holds while it owns a vault, and the order in which it releases this.
+//! What a process holds while it owns a vault, and in which order it releases these parts.
 //!
 //! Invariants
 //!  (1) Order of closing: clients first, then the file system, and the lock with its last part (`OpenVault`). So the next holder of

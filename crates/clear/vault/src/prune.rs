@@ -1,7 +1,7 @@
 //! Removes from a remote what is not live there any more: some pushes do this, and a person can ask for it.
 //!
 //! Takes   a remote whose log was read to its end
-//! Gives   free space there; publications that say what was retired
+//! Gives   free space there; publications that retire the removed objects, that is, declare them not live
 //! Never   removes an object that a publication names as live, or a header
 //! Spec    spec/11-sync.md, 11.8
 //!

@@ -6,7 +6,7 @@
 //!         only members can open, and a new device, sealed to the device that it replaces
 //!
 //! Invariants
-//!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
+//!  (1) `PROTOCOL` changes with every change of these types or those in failure.rs, so that two versions never misread each other.
 
 pub(crate) mod failure;
 pub(crate) mod frame;

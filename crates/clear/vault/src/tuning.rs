@@ -5,7 +5,8 @@
 //! Never   measures while a vault is in use, makes a vault fail, or writes into a vault
 //! Spec    none: nothing here shows in the format. docs/providers.md; docs/adr/0010-providers-measured.md
 //!
-//! Rank: the variable `STRONGROOM_PROVIDERS`, then `providers.conf` of the user's configuration, then the measurement.
+//! Order of precedence: the variable `STRONGROOM_PROVIDERS`, then `providers.conf` of the user's configuration, then the
+//! measurement.
 //!
 //! Invariants
 //!  (1) A process measures at most once by itself, before it unlocks the first vault it owns.

@@ -2,7 +2,7 @@
 //!
 //! Takes   a session and a request
 //! Gives   the hashes of given files; the files with a given hash, and their paths
-//! Never   gives an answer that is longer than a frame
+//! Never   gives an answer that is longer than one message
 //! Spec    spec/4-metadata.md, 4.11
 
 use strongroom_crypto::HashAlgorithm;

@@ -1,6 +1,6 @@
 //! Tracks objects that others retired at a remote while this device still uses them, and stores their content under another name.
 //!
-//! Takes   the objects that publications retire
+//! Takes   the objects that publications retire, that is, declare not live any more
 //! Gives   marks on the objects whose content has to move; segments that nothing refers to any more
 //! Never   publishes again under a retired name: the device that retired it may be about to remove that object
 //! Spec    spec/11-sync.md, 11.4 and 11.8

@@ -2,7 +2,7 @@
 //!
 //! Takes   nodes with their references
 //! Gives   handles for them
-//! Never   outlives its references: however a session ends, all of them are released
+//! Never   keeps a reference after its end: however a session ends, all its references are released
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

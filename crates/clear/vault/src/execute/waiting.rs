@@ -2,7 +2,7 @@
 //!
 //! Takes   a remote
 //! Gives   whether a push would publish something
-//! Never   takes a snapshot, or commits anything while nothing changed
+//! Never   takes a revision, or commits anything while nothing changed
 //! Spec    spec/11-sync.md, 11.4
 
 use crate::Result;

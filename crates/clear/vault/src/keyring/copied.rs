@@ -1,4 +1,4 @@
-//! Stores in the metadata that another copy of this folder may act as the same device. Chooses inode numbers by the device.
+//! Stores in the metadata that another copy of this folder may act as the same device. Gives each device its own inode numbers.
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
 //! Gives   whether another copy may act as that device too

@@ -1,7 +1,7 @@
-//! Sends requests to the owner of a vault. The owner is another process, or the same process with another opening.
+//! Sends requests to the owner of a vault: another process, or another opening of the vault in this process.
 //!
 //! Takes   requests
-//! Gives   the owner's answers; without an answer, whether the request was not carried out or may have been
+//! Gives   the owner's answers; if none comes, whether the request may have been carried out
 //! Never   sends a key, or repeats a request that may have been carried out
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Records again and again, while a vault is open, what was seen of it.
+//! Updates, while a vault is open, the record of the last state that was seen of it.
 //!
 //! Takes   an open vault
 //! Gives   a record at most `INTERVAL` older than the durable state; after the vault is closed, the record is up to date

@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!  (1) A block in a file is listed only if its checksum is right, or if it or at least one of its chunks opened. The reader of a
-//!      block proves what its kind needs beyond that. A block that is away is content, and is verified when it is fetched.
+//!      block proves what its kind needs beyond that. A block that is only at a remote is content, and is verified when it is
+//!      fetched.
 //!
 //! Memory: about 100 bytes per block.
 

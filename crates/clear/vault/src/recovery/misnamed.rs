@@ -1,4 +1,4 @@
-//! Renames segment files that have another name than their header says.
+//! Renames segment files whose name differs from the name in their header.
 //!
 //! Takes   the folder of segments
 //! Gives   each file with a sound header under the name that the header says, if that name is free or becomes free
