@@ -1,7 +1,7 @@
 //! Serves the clients of a vault that this process owns.
 //!
 //! Takes   connections of processes of the same user
-//! Gives   a session for each connection, and answers to its requests, in order on one connection
+//! Gives   a session for each client, and answers to its requests, in order on each connection
 //! Never   lets a client that vanishes keep anything open, or loses a request when the owner leaves
 //!
 //! Invariants
