@@ -1,4 +1,4 @@
-//! What the history asks of the file system above it: opened blocks.
+//! The trait through which the history gets opened blocks from the file system above it.
 
 use strongroom_format::{BlockId, Kind};
 

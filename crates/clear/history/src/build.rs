@@ -1,14 +1,14 @@
-//! From a committed state to the blocks of its tree, by way of the newest tree.
+//! Builds the tree of a committed state from the newest tree and the changes since.
 //!
-//! Takes   a committed state that stays, the newest tree, and what changed since
-//! Gives   the root of the new tree; its new nodes stored, released and held
-//! Never   opens more than the paths to what changed, or reads a directory that did not change
+//! Takes   a committed state that nothing changes meanwhile, the newest tree, and the changes since that tree
+//! Gives   the root of the new tree; its new nodes, stored in batches
+//! Never   opens a node that is not on the path to a change, or reads an unchanged directory
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) Children are stored before what names them.                                     [6.6.4]
-//!  (2) Content is taken over from the newest tree unless a user wrote: what moves content in the background never
-//!      looks like an edit.                                                              [6.6.3]
+//!  (1) Children are stored before the nodes that refer to them.                        [6.6.4]
+//!  (2) Extents are copied from the newest tree unless a user wrote there: content that only moved in the background does
+//!      not look edited.                                                                 [6.6.3]
 
 use std::collections::{HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};

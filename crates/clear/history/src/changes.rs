@@ -1,12 +1,12 @@
-//! From the marks of changes to the names that the next tree has to look at.
+//! Reads the marks of changes, and finds the names that the next tree has to look at.
 //!
-//! Takes   a committed state, and the newest tree's generation
-//! Gives   for each directory of that tree the names in it that may have changed
-//! Never   names a directory that is new: those are read whole
+//! Takes   a committed state, and the generation of the newest tree
+//! Gives   for each directory of that tree, the names in it that may have changed
+//! Never   reports a new directory: new directories are read whole
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) If a name in a directory is given, so is the directory, and its parents up to the root.
+//!  (1) If a name in a directory is reported, that directory is reported too, and so are its parents up to the root.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

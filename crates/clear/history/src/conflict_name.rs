@@ -1,8 +1,8 @@
-//! Names for what two devices changed: the name, and who changed it when.
+//! Conflict names: such a name says that two devices changed one thing, which of them made this version, and when.
 //!
-//! Takes   a name, and a label; or a name that may have one
-//! Gives   a name with the label in it, no longer than a name may be; or what such a name says
-//! Never   cuts a character in two, loses the extension that programs look at, or reads a name as one of a conflict that no merge gives
+//! Takes   a name and a label to put into it; or a name that may have a label
+//! Gives   the name with the label, within the length limit of names; or what the label says
+//! Never   splits a character, loses the file extension, or accepts a label that no merge writes
 //! Spec    spec/11-sync.md, [11.6.3]
 
 use strongroom_metadata::limits::NAME_BYTES_MAX;

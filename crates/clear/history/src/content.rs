@@ -1,4 +1,4 @@
-//! The extents of a file as a tree keeps them: by the ids of blocks, beside the file's entry or in nodes of their own.
+//! The extents of a file in a tree: lists of block ids, stored in the entry of the file or in nodes of their own.
 //!
 //! Takes   extents, or the bytes of a node
 //! Gives   the reverse: bytes for extents, extents for bytes
@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.5
 //!
 //! Invariants
-//!  (1) Extents are sorted and apart, and none leaves its 64 KiB cell or its block.    [6.5.1]
+//!  (1) Extents are sorted and do not overlap, and each lies inside one cell of 64 KiB and inside its block.  [6.5.1]
 
 use std::ops::Range;
 

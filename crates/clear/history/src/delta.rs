@@ -1,10 +1,10 @@
-//! How two trees differ, node by node: which names came and went, wherever directories were moved to.
+//! Compares two trees node by node: which names were added or removed, even if directories moved.
 //!
 //! Takes   the roots of two trees
-//! Gives   each name that means another node, and each node that is not the same, on both sides
+//! Gives   each name that refers to another node, and each node that differs, as it is on both sides
 //! Never   opens a directory that is the same on both sides
 //!
-//! Memory: some 500 bytes for each name and node that differs.
+//! Memory: about 500 bytes for each name and node that differs.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! How two trees differ, path by path.
+//! Compares two trees path by path.
 //!
-//! Takes   two roots, a path below which to look, and the path after which to continue
-//! Gives   differences in a fixed order, page by page, so that nobody has to keep a walk open
-//! Never   opens what is the same on both sides
+//! Takes   two roots, the path below which to compare, and the path after which to continue
+//! Gives   differences in a fixed order, page by page, so that no walk has to stay open between pages
+//! Never   opens a node that is the same on both sides
 //!
 //! Invariants
-//!  (1) A directory comes before what lies below it, and all of that before the next name.
+//!  (1) A directory comes before its contents, and these come before the next name.
 
 use std::collections::VecDeque;
 

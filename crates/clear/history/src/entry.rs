@@ -1,13 +1,13 @@
-//! One name in a directory of a tree, with everything that is known of the node that it names.
+//! One name in a directory of a tree, with everything about the node that it names.
 //!
 //! Takes   an entry, or the bytes of one
 //! Gives   the reverse: bytes for an entry, an entry for bytes
-//! Never   takes more than a bounded part of a leaf: what may be long is in blocks of its own
+//! Never   takes more than a bounded part of a leaf: long values are in blocks of their own
 //! Spec    spec/6-history.md, section 6.4
 //!
 //! Invariants
 //!  (1) An entry has one encoding.                                                     [6.4.1]
-//!  (2) Its encoding stays far below what a leaf holds, whatever it names.              [6.4.5]
+//!  (2) An encoding is always much shorter than the limit of a leaf.                    [6.4.5]
 
 use strongroom_format::cbor::{Decoder, Encoder, unzigzag, zigzag};
 use strongroom_format::{BlockId, Kind};

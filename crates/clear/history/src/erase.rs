@@ -1,12 +1,12 @@
-//! Finds what must go so that the content of a file, or of all files below a directory, leaves every snapshot.
+//! Finds the blocks to remove so that the content of a file, or of all files in a directory, leaves every snapshot.
 //!
 //! Takes   a path
-//! Gives   the blocks used by that content and nothing else, in any snapshot and under any name
-//! Never   changes anything: trees stay as they were signed, and say what was there
+//! Gives   the blocks that only this content uses, in any snapshot and under any name
+//! Never   changes anything: trees stay as they were signed, and still list the file
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) A block that anything else names stays: another file of a snapshot, or any file of the living state.  [6.11.2]
+//!  (1) A block stays if anything else refers to it: another file in a snapshot, or any file of the current state.  [6.11.2]
 //!
 //! It opens every node of every tree twice, and no content.
 

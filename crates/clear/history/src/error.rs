@@ -1,4 +1,4 @@
-//! Why the history cannot do something, and whose fault it is.
+//! Why an operation of the history failed, and whose fault it is.
 
 /// What most operations of this crate give.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,8 @@
-//! What snapshots alone hold: what would come back if they were removed.
+//! Counts the bytes that only snapshots hold, and that removing these snapshots would free.
 //!
-//! Takes   a vault's snapshots, or some of them
-//! Gives   sealed bytes
-//! Never   changes anything; looks only at blocks that would be freed, and at what those name
+//! Takes   the snapshots of a vault, or some of them
+//! Gives   the number of sealed bytes
+//! Never   changes anything, or looks at blocks other than those to be freed and those that they refer to
 //! Spec    spec/6-history.md, section 6.7
 //!
 //! It does the same steps as the file system's `trees/give_back.rs`, but lowers reference counts in memory only.

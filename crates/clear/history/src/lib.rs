@@ -1,8 +1,8 @@
-//! Revisions of the whole tree: named by their hashes, signed, and stored in proportion to what changed.
+//! Revisions of the whole tree: named by their hashes, signed, and stored in space proportional to the changes.
 //!
 //! Takes   rows of one state, and blocks that the file system opens
-//! Gives   revisions and the nodes of their trees; what they hold, and which ones a selector means
-//! Never   changes a row, or knows paths of the disk, other processes, or how a block finds its place
+//! Gives   revisions and the nodes of their trees; the space that they use; the revisions that a selector means
+//! Never   changes a row, or knows paths of the disk, other processes, or where a block is stored
 //! Spec    spec/6-history.md
 #![forbid(unsafe_code)]
 

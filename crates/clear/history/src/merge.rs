@@ -1,14 +1,14 @@
-//! Joins what two devices made of one tree: from how each differs from what they had in common, to what has to change here.
+//! Merges the changes that two devices made to one tree: compares each with their common base, and plans what to change here.
 //!
-//! Takes   two differences with one beginning: *mine*, the state here, and *theirs*, which was published
-//! Gives   a plan: names and nodes that become what theirs has, and copies of what would be lost
+//! Takes   two differences from one base: *mine*, the state here, and *theirs*, which was published
+//! Gives   a plan: the names and nodes that change to what they are in theirs, and copies of content that would be lost
 //! Never   looks at a disk or a clock: equal differences give equal plans, on every device that can read the same contents
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) Content that one side wrote and the other did not have is in the result, under its name or a conflict name.   [11.6.2]
 //!  (2) If mine changed nothing, the result is theirs.                                                              [11.6.3]
-//!  (3) The result is a tree: each directory has one name, and a way up to the root.
+//!  (3) The result is a tree: each directory has one name, and a path up to the root.
 
 mod nodes;
 

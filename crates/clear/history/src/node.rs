@@ -1,8 +1,8 @@
-//! The blocks of a tree that are no part of a trie: its root, and long values.
+//! The blocks of a tree that are not nodes of a trie: its root, and long values.
 //!
 //! Takes   the root entry, or a value; or the bytes of any block of a tree
-//! Gives   the reverse: bytes for a root or value, a root or value for bytes; the blocks that a block names
-//! Never   follows what it names
+//! Gives   the reverse: bytes for a root or value, a root or value for bytes; the ids that a block refers to
+//! Never   opens the blocks that a block refers to
 //! Spec    spec/6-history.md, section 6.3
 
 use strongroom_format::cbor::{Decoder, Encoder};

@@ -1,7 +1,7 @@
-//! What a merge asks, and what it answers: names and nodes that change, and copies of what would be lost.
+//! The inputs and the result of a merge: names and nodes that change, and copies of content that would be lost.
 //!
 //! Takes   nothing
-//! Gives   the types of `merge.rs` and of whoever carries a plan out
+//! Gives   the types of `merge.rs` and of the code that carries out a plan
 //! Never   decides anything
 //! Spec    spec/11-sync.md, 11.6
 

@@ -1,4 +1,4 @@
-//! Reads a tree: names, nodes and places of content, as of its revision.
+//! Reads a tree: its names, its nodes and the extents of its files, as they were in its revision.
 //!
 //! Takes   the root of a tree
 //! Gives   entries, listings, values and extents

@@ -1,13 +1,13 @@
-//! Which snapshots of a schedule stay, and which go.
+//! Decides which snapshots of a schedule are kept and which are removed.
 //!
-//! Takes   a rule, and what is known of the snapshots, in the order in which they were taken
-//! Gives   those that the rule removes
-//! Never   removes a snapshot that a person named, or the newest of those that it looks at
+//! Takes   a rule, and the facts about the snapshots, in the order in which they were taken
+//! Gives   the snapshots that the rule removes
+//! Never   removes a snapshot that a person named, or the newest one that the rule applies to
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
-//!  (1) Periods are counted as they occur, from the newest state backwards, and not from the clock's now: a clock that
-//!      jumps makes periods of its own, and removes nothing that was taken before.                     [6.10.3]
+//!  (1) Periods are counted back from the newest snapshot, not from the present time. A jump of the clock thus adds periods,
+//!      and removes no earlier snapshot by itself.                                                     [6.10.3]
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! What a revision says, its name and its signature.
+//! The content of a revision, its id and its signature.
 //!
 //! Takes   a body and a device that signs, or stored bytes
-//! Gives   the reverse: bytes for a body, a proven body for bytes
-//! Never   gives a body whose signature is by no device of the vault
+//! Gives   the reverse: bytes for a body, a verified body for bytes
+//! Never   gives a body that no device of the vault signed
 //! Spec    spec/6-history.md, section 6.2
 //!
 //! Invariants

@@ -1,8 +1,8 @@
-//! Reads a tree as far as it can be read: what is lost is counted, and everything else is given.
+//! Reads as much of a damaged tree as is readable, and counts the rest.
 //!
-//! Takes   the root of a tree, and blocks of which some may be lost
-//! Gives   entries, extents and values that are left, and what the lost ones held
-//! Never   fails for a block that is lost or is no node
+//! Takes   the root of a tree, and blocks, some of which may be lost
+//! Gives   the entries, extents and values that are left, and which part of the tree the lost blocks held
+//! Never   fails because a block is lost or is not a node
 //! Spec    spec/6-history.md, sections 6.3 to 6.5; spec/7-recovery.md
 
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! Finds the revisions that a person means.
+//! Finds the revisions that a selector means.
 //!
-//! Takes   a selector, and what is known of the snapshots
-//! Gives   those that it selects, oldest first, or what is wrong with it
-//! Never   guesses between two
+//! Takes   a selector, and the facts about the snapshots
+//! Gives   the selected snapshots, oldest first; or what is wrong with the selector
+//! Never   guesses if several match and one is wanted
 //! Spec    spec/6-history.md, section 6.9
 
 use strongroom_format::hex;

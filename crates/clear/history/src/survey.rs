@@ -1,13 +1,13 @@
-//! Finds which trees are whole, and in the others which files are damaged where; visits shared nodes once.
+//! Finds out which trees are whole, and which files of the others are damaged. It visits shared nodes once.
 //!
 //! Takes   roots of trees, the blocks, and the ids of those blocks of content that do not open
-//! Gives   what each node names; whether a tree is whole; the paths that are not
-//! Never   looks below a node twice, except where damage lies below it
+//! Gives   the blocks that each node refers to; whether a tree is whole; the paths that are not
+//! Never   visits the nodes below a node twice, unless damage is among them
 //! Spec    spec/6-history.md, section 6.3; spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) A node is sound if it opens, decodes, holds keys of its place only, is a leaf or a branch as its size says, and
-//!      counts what lies below it rightly.                                                        [6.3.1] to [6.3.3]
+//!  (1) A node is sound if it opens and decodes, all its keys belong at its place, it is a leaf or a branch as its size
+//!      requires, and it counts the items below it correctly.                                     [6.3.1] to [6.3.3]
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,13 +1,13 @@
-//! Merges what two sides made of one text, line by line.
+//! Merges the changes that two sides made to one text, line by line.
 //!
-//! Takes   three contents of a file: what both sides began with, and what each of them wrote
-//! Gives   one content with the changes of both; none where their changes touch, or where one of the three is no text
-//! Never   leaves out a change, takes one twice, or alters a line or its end; works longer than its bounds allow, whatever is in the files
+//! Takes   three contents of a file: the common base, and what each side made of it
+//! Gives   one content with the changes of both; nothing if changes touch, or if one of the three contents is not text
+//! Never   leaves out a change, applies one twice, or alters a line or its end; exceeds its bounds, whatever the files hold
 //! Spec    spec/11-sync.md, [11.6.14]
 //!
 //! Invariants
-//!  (1) A result has every change of either side once, and the other lines as they were.
-//!  (2) It is the same whichever side is called mine: two devices that merge the same two contents come to the same bytes.
+//!  (1) A result has every change of either side once. All other lines are unchanged.
+//!  (2) The result does not depend on which side is called mine: two devices that merge the same two contents get the same bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,15 +1,15 @@
-//! A set of items spread over blocks by their keys, so that one change touches one path.
+//! A set of items, distributed over blocks by their keys, so that one change rewrites one path.
 //!
 //! Takes   items with keys of 64 hexadecimal digits, and changes to them
 //! Gives   the blocks of the changed tree, children before parents
-//! Never   writes a node that is there already, or gives two trees to one set of items
+//! Never   writes a node that exists already, or gives two trees for one set of items
 //! Spec    spec/6-history.md, section 6.3
 //!
 //! Invariants
-//!  (1) The items below a place are one leaf if together they take no more than `LEAF_BYTES_MAX`, else a branch over
-//!      the next digit: the tree follows from the set.                                             [6.3.2]
-//!  (2) Each reference knows how many items lie below it and how many bytes they take, so that (1) can be kept
-//!      without looking further.                                                                   [6.3.3]
+//!  (1) Items that share a prefix form a leaf if together they take at most `LEAF_BYTES_MAX`; else they form a branch over the next
+//!      digit. So the set alone determines the tree.                                               [6.3.2]
+//!  (2) Each reference states how many items are below it and how many bytes they take, so that (1) can be kept without
+//!      opening more nodes.                                                                        [6.3.3]
 
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::{BlockId, Kind};

@@ -1,4 +1,4 @@
-//! Joining two sides of one tree: each row of the table of spec/11-sync.md, and random histories of two sides.
+//! Merges of two trees with one base: each row of the table in spec/11-sync.md, and random changes on both sides.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

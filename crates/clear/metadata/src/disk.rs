@@ -1,13 +1,13 @@
-//! What a store knows of its files: counts, the reserve, and who watches the disk.
+//! The state of a store's files: counts, the reserve of disk space, and the observer of the disk.
 //!
-//! Takes   what the shim is about to do to a file
-//! Gives   leave to do it, and the counts
-//! Never   opens the database, its log or its index: only the shim's own descriptors touch them
+//! Takes   what the SQLite layer in `vfs` is about to do to a file
+//! Gives   permission to do it, and the counts
+//! Never   opens the database, its log or its index: only the file handles of `vfs` touch them
 //! Spec    spec/4-metadata.md, 4.8 and 4.9
 //!
 //! Invariants
-//!  (1) Once a sync failed, nothing is written into the database file any more: what the disk dropped
-//!      must not be copied there as if it were sound.                                         [4.8.4]
+//!  (1) After a failed sync nothing is written into the database file: pages that the disk may have dropped must not be
+//!      copied into it as if they were sound.                                                 [4.8.4]
 
 use std::ffi::c_int;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Why the metadata store failed, and whose fault it is.
+//! Why an operation of the metadata store failed, and whose fault it is.
 
 use std::io;
 

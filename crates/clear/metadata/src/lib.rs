@@ -1,13 +1,13 @@
 //! The metadata of a vault in one encrypted SQLite database: the only crate that writes SQL.
 //!
 //! Takes   the vault folder, the metadata key, and typed rows
-//! Gives   typed rows; commits that a crash either keeps whole or drops whole
-//! Never   decides what a row means, syncs unasked, or lets a page reach the disk in clear
+//! Gives   typed rows; commits that a crash keeps whole or drops whole
+//! Never   decides what a row means, syncs without a request, or lets a page reach the disk unencrypted
 //! Spec    spec/4-metadata.md
 //!
-//! One connection writes, under `Store::lock`; others read what was committed, through `Store::reader`; one
-//! more moves the log into the database. Changes gather in one SQLite transaction until `commit`, and are
-//! durable once `Store::sync_log`, which holds no connection, has returned.
+//! One connection writes, under `Store::lock`. Others read committed data, through `Store::reader`. A further one moves the log
+//! into the database. Changes gather in one SQLite transaction until `commit`. They are durable once `Store::sync_log`, which holds
+//! no connection, has returned.
 
 mod disk;
 mod error;

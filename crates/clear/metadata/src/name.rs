@@ -1,4 +1,4 @@
-//! Which bytes can name an entry: the one rule for storing, showing and judging names.
+//! Which bytes can name an entry: the one rule that storing, showing and checking names follow.
 
 use crate::limits::NAME_BYTES_MAX;
 

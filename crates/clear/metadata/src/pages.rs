@@ -1,13 +1,13 @@
-//! What every page of a store must be: of one state, the newest that was committed, wherever it is read from.
+//! Checks that all pages that a store reads are of one state, the newest committed one, whichever file they come from.
 //!
-//! Takes   the key of a database, what its files say when it opens, then each write to database and log
-//! Gives   leave to use what was read, or not; the seal of each commit; the file of leaves
+//! Takes   the key of a database, the contents of its files when it opens, then each write to database and log
+//! Gives   permission to use what was read, or a refusal; the seal of each commit; the file of leaves, one for each page
 //! Never   reads or writes the database or its log
 //! Spec    spec/4-metadata.md, 4.12
 //!
 //! Invariants
-//!  (1) `tree` covers the pages of the newest commit. Where the database file still has an older version of a page,
-//!      `behind` holds the leaf of that older version.
+//!  (1) `tree` covers the pages of the newest commit. Where the database file still has an older version of a page, `behind`
+//!      holds the leaf of that older version.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them is removed.                                                         [4.12.6]
 

@@ -1,4 +1,4 @@
-//! One struct per table row, in the words of the glossary. Plaintext: these never leave the clear zone.
+//! One struct per table row, in the words of the glossary. Rows are plaintext and never leave the clear zone.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,12 +1,12 @@
-//! One metadata database, open: its writer, its readers, its log.
+//! An open metadata database: its writer, its readers and its log.
 //!
 //! Takes   the vault folder and the metadata key
 //! Gives   `Transaction`s on the one writing connection and `Reader`s beside it
-//! Never   opens a file of the database except through the shim, or lets a page reach the disk in clear
+//! Never   opens a file of the database except through `vfs`, or lets a page reach the disk unencrypted
 //! Spec    spec/4-metadata.md
 //!
 //! Invariants
-//!  (1) After a failed change, commit or sync nothing is changed any more until the store is opened again. [4.7.5]
+//!  (1) After a failed change, commit or sync, nothing more is changed until the store is opened again.    [4.7.5]
 //!  (2) Locks are taken in this order: checkpointer, writer.
 
 mod blocks;

@@ -1,6 +1,6 @@
-//! What the tables hold, and every question to them.
+//! The tables, and every query on them.
 //!
-//! Takes   a connection that is keyed already
+//! Takes   a connection that has its key already
 //! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes
 //! Never   changes a row, except to bring the schema up to date
 //! Spec    spec/4-metadata.md, 4.3 to 4.6

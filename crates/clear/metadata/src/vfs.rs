@@ -1,17 +1,16 @@
-//! The SQLite VFS "strongroom": the system's own file layer, watched.
+//! The SQLite VFS "strongroom": passes file operations to the system's VFS, and checks and counts them.
 //!
 //! Takes   SQLite's file operations on the three files of a store
-//! Gives   files that are the system's, watched (`vfs/file.rs`); syncs the log for a thread that does not hold the
-//!         connection
-//! Never   opens a file of any other kind, so that no page can spill into a plaintext temporary file
+//! Gives   files of the system's VFS, checked (`vfs/file.rs`); syncs the log for a thread that does not hold the connection
+//! Never   opens any other kind of file, so that no page can spill into a plaintext temporary file
 //! Spec    spec/4-metadata.md, 4.8
 //!
 //! Invariants
-//!  (1) There is room for a `ShimFile` and the system's file after it, wherever SQLite opens a file.
-//!  (2) The pointer in a `LogFile` is that of an open system file: `close` waits until no sync uses it.
-//!  (3) A log is removed only when the file of leaves covers all that it held.                              [4.12.6]
+//!  (1) Wherever SQLite opens a file, there is room for a `ShimFile` and the system's file after it.
+//!  (2) The pointer in a `LogFile` refers to an open system file: `close` waits until no sync uses it.
+//!  (3) A log is removed only once the file of leaves covers all pages in it.                               [4.12.6]
 //!
-//! `unsafe` stands here, and below in `vfs/`, and nowhere else in the crate: SQLite's interface is C.
+//! `unsafe` is used only here and in `vfs/`: SQLite's interface is C.
 #![allow(
     unsafe_code,
     reason = "SQLite calls these functions through C pointers"

@@ -1,4 +1,4 @@
-//! What can be wrong with what a remote has.
+//! Why a remote, or an object at it, cannot be used, and whose fault it is.
 
 /// What every operation of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,13 +1,13 @@
-//! What devices and remotes say to one another: publications, the marker of a remote, and objects that go up and come down.
+//! How devices exchange data through remotes: publications, the marker of a remote, and uploads and downloads of objects.
 //!
-//! Takes   a remote; publications, and what seals and signs them
-//! Gives   publications that are proven; objects whose hash is their name
-//! Never   believes anything of a remote that is not signed by a device of the vault, or named by something that is
+//! Takes   a remote; publications, and the keys that seal and sign them
+//! Gives   verified publications; objects whose bytes match the hash in their names
+//! Never   trusts anything from a remote unless a device of the vault signed it, or signed something that names it
 //! Spec    spec/11-sync.md
 //!
 //! Invariants
-//!  (1) An object is taken only if its hash and length are what a proven publication says.                [11.2.3]
-//!  (2) A publication is taken only behind the one that it links to, in the log of its own remote.        [11.3.4]
+//!  (1) An object is accepted only if a verified publication states its hash and length.                  [11.2.3]
+//!  (2) A publication is accepted only right after the publication that it links to, in the log of its own remote.  [11.3.4]
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,8 +1,8 @@
-//! Follows the log of a remote: knows what is live there, and decides which pushes of other devices count as cut off.
+//! Follows the log of a remote, its publications in order: which objects are live, and which pushes have not ended.
 //!
-//! Takes   proven publications, in the order of their numbers; the time
-//! Gives   whether one follows the last one; what all of them leave live; which belong to pushes that may still go on
-//! Never   asks whether a device is still a member: one that was removed has to link to a publication that it cannot open
+//! Takes   verified publications, in the order of their numbers; the time
+//! Gives   whether a publication follows the one before it; the live objects after all of them; the pushes that may still go on
+//! Never   checks whether a device is still a member: a removed one cannot open the publication that it would have to link to
 //! Spec    spec/11-sync.md, 11.3 and [11.4.8]
 
 use std::collections::{BTreeMap, HashMap, HashSet};

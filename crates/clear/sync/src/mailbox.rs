@@ -1,8 +1,8 @@
-//! Small objects at a remote through which two devices speak that have only a code in common.
+//! Small objects at a remote, with which two devices that share only a code exchange messages.
 //!
-//! Takes   a remote, and the public part of a code: the place where they meet
-//! Gives   an offer at that place, and the messages of each run below it
-//! Never   believes a message: whoever writes to the remote can make, hide and change each of them
+//! Takes   a remote, and the public part of a code: it names the place where the two devices meet
+//! Gives   an offer at that place, and the messages of each run there; a run is one try of a code
+//! Never   trusts a message: anyone who can write to the remote can create, hide and change messages
 //! Spec    spec/11-sync.md, section 11.7
 
 use strongroom_crypto::{Random, RandomError};

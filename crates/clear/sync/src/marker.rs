@@ -1,4 +1,4 @@
-//! The one object of a remote with a fixed name: whose remote it is.
+//! The marker: the object with a fixed name that says which vault a remote belongs to.
 
 use std::sync::Arc;
 

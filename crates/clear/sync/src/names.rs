@@ -1,4 +1,4 @@
-//! How the objects of a remote are called.
+//! The names of the objects at a remote.
 
 use strongroom_format::{Epoch, hex};
 use strongroom_remote::ObjectName;

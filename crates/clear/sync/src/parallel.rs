@@ -1,4 +1,4 @@
-//! Does many things at a time, and stops at the first that fails.
+//! Does work on several items at a time, and stops at the first error.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Turns publications into objects, and proves objects to be publications.
+//! Turns publications into sealed objects; opens and verifies such objects.
 
 use strongroom_crypto::record::padded_len;
 use strongroom_crypto::{BlockSealer, Random, RevisionSigner};

@@ -1,4 +1,4 @@
-//! What a vault keeps of a remote between two visits.
+//! What a vault stores about a remote between two connections to it.
 
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::publication::PublicationId;

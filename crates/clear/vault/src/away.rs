@@ -1,12 +1,12 @@
-//! Fetches segments that only remotes have, for the process that owns the vault.
+//! Fetches segments that are stored only at remotes, for the process that owns the vault.
 //!
-//! Takes   what the database keeps of remotes, and the hash under which a segment was published at each
-//! Gives   the bytes that were published; or why no remote gives them
-//! Never   gives bytes with another hash, or holds a lock over a request
+//! Takes   the rows about remotes, with the hash under which the segment was published at each
+//! Gives   the published bytes, or the reason why no remote has given them
+//! Never   gives bytes with another hash, or holds a lock during a request
 //! Spec    spec/11-sync.md, 11.9
 //!
-//! A remote that let somebody wait for nothing is left alone for as long as that took: readers of a mount wait half of the time at
-//! most, and not one after the other.
+//! A remote that failed after a wait is skipped for as long as that wait took. So readers of a mount wait at most half of the time,
+//! and not one after another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

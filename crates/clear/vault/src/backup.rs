@@ -1,17 +1,17 @@
 //! Copies a vault folder while it is in use; the copy is a vault too.
 //!
-//! Takes   an open vault, in whatever process its owner is, and a folder: a new one, or one of an earlier backup
-//! Gives   the same sealed bytes with the database of one moment; only what is missing there is copied, and read back
-//! Never   opens a block; never touches the earlier files before all new ones are durable; never keeps what the vault no longer has
+//! Takes   an open vault, whichever process owns it, and a target folder: a new one, or one with an earlier backup
+//! Gives   the same sealed bytes with the database of one moment. Only files that the target lacks are copied, and read back
+//! Never   opens a block; touches the earlier backup before all new files are durable; keeps files that the vault no longer has
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants
-//!  (1) Segments first, then header, database and replica file in one step; what is not needed any more is removed last. So a cut
-//!      leaves the earlier backup or the new one: segments that nobody names do no harm.
-//!  (2) No segment that the copied database names is removed from the vault folder before it was copied: the owner keeps all of them,
-//!      and it is the same owner to the end.
-//!  (3) A segment file counts as copied if both files have a footer, the footers are equal and the lengths too; a
-//!      file with a footer never changes. A copied file gets its name when it is whole.
+//!  (1) Segments are copied first, then header, database and replica file in one step. Files that are no longer needed are removed
+//!      last. So an interruption leaves the earlier backup or the new one: unreferenced segments do no harm.
+//!  (2) No segment that the copied database names is removed from the vault folder before it was copied: the owner keeps all
+//!      segments, and the backup ends if the owner changes.
+//!  (3) A segment file counts as copied if both files have a footer, and footers and lengths are equal: a file with a footer never
+//!      changes. A copied file gets its name once it is whole.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;

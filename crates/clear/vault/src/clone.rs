@@ -1,16 +1,17 @@
-//! Makes a vault out of what a remote has, as a new device of it.
+//! Creates a vault from the data at a remote, as a new device of that vault.
 //!
 //! Takes   the address of a remote, an empty folder, and a secret that opens the vault
-//! Gives   a vault with everything that the last push named, snapshots too
-//! Never   believes the remote: header, publications, records and segments prove themselves; touches a folder that holds anything
+//! Gives   a vault with everything that the last push named, including snapshots
+//! Never   trusts the remote: everything from it is verified; touches a folder that holds anything but an unfinished clone
 //! Spec    spec/11-sync.md, 11.5
 //!
 //! Invariants
-//!  (1) Until the last step the folder is marked as unfinished and is no vault; a clone that was cut off goes on where it stopped.
-//!  (2) Nothing is downloaded before the header proved to be of the vault that is meant.
-//!  (3) Content stays at a remote only if the log was read, and it was listed there, after the remote had an object that says that this
-//!      vault needs it: whoever retires it later finds that.                                                   [11.9.1] [11.9.2]
-//!  (4) What lies in segments that did not come whole is only said. So a vault of them has everything that its snapshots name, or is none.
+//!  (1) Until the last step the folder is marked as unfinished and is no vault. An interrupted clone continues where it stopped.
+//!  (2) No segment or record is downloaded before the header proved to belong to the intended vault.
+//!  (3) Before content is left at a remote, the remote gets an object that says so; then the log is read, and the content listed
+//!      there. So a device that retires it later finds that object.                                            [11.9.1] [11.9.2]
+//!  (4) Segments that were not downloaded whole are known only by their tables. A clone fails unless it finds all that its
+//!      snapshots name.
 
 use std::path::Path;
 

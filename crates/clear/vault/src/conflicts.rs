@@ -1,12 +1,12 @@
-//! Conflict copies: which there are, and which of the two contents stays.
+//! Conflict copies: lists them, and carries out a choice of the content to keep.
 //!
 //! Takes   an open vault; the path of a copy, and a choice
-//! Gives   the copies with what they lie beside; one transaction that carries the choice out
-//! Never   takes a name for one of a conflict that no merge gives, or removes the only content that is left
+//! Gives   each copy with the file that it was made of; one transaction that carries out the choice
+//! Never   treats a name as a conflict name unless a merge gives such names, or removes the only content that is left
 //! Spec    spec/11-sync.md, [11.6.3] and [11.6.12]
 //!
 //! Invariants
-//!  (1) Whoever changes either of the two between the look and the choice is noticed, and then nothing is done.
+//!  (1) If either file changed after the caller looked at it, this is noticed and nothing is done.
 
 use strongroom_filesystem::{self as filesystem, Attributes, Durability, NodeKind, RenameMode};
 use strongroom_history::{ConflictName, labelled};

@@ -1,13 +1,13 @@
-//! Keeps a vault in sync with its remotes while it is in use: what changes here goes up soon, what others push comes down soon.
+//! Keeps a vault in sync with its remotes while it is in use: it uploads changes and downloads publications within seconds.
 //!
-//! Takes   an open vault, in whatever process its owner is, and how often remotes are asked at least
-//! Gives   reports of what moved, what failed and what works again
-//! Never   asks a remote more than once a second while nothing changes, or gives up on one that cannot be reached; asks one again and
-//!         again at which it can wait
+//! Takes   an open vault, whichever process owns it, and the longest interval between two looks at a remote
+//! Gives   reports of what was transferred, what failed, and what works again
+//! Never   asks a remote more than once a second while nothing changes; gives up on an unreachable one; polls often where the remote
+//!         reports news itself
 //! Spec    spec/11-sync.md, 11.4 and 11.6
 //!
 //! Invariants
-//!  (1) While nothing changes a look at the vault commits nothing, and a look at an object store is one request.
+//!  (1) While nothing changes, a look at the vault commits nothing, and a look at an object store is one request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! What is counted while a vault is open: the name and the meaning of each number, in one place.
+//! The numbers that are counted while a vault is open: the name and the meaning of each, in one place.
 //!
 //! Takes   the counters of the file system
 //! Gives   names and numbers, in the order of this table

@@ -1,12 +1,12 @@
-//! Creates a vault, so that a folder either becomes one or says that it did not.
+//! Creates a vault: the folder becomes a complete vault, or stays marked as unfinished.
 //!
-//! Takes   a folder that does not exist or is empty, and the keys that shall unlock it
+//! Takes   a folder that does not exist or is empty, and the keys that will unlock the vault
 //! Gives   an open vault, its recovery code, its fingerprint
 //! Never   touches a folder that holds anything
 //!
 //! Invariants
 //!  (1) The header is written last: a folder without it is no vault, and holds nothing of value.
-//!  (2) While a vault is being made, a mark says so; a mark whose lock is free means that creation was interrupted.
+//!  (2) While a vault is being created, a mark says so. A mark whose lock is free means that the creation was interrupted.
 //!  (3) Of several creators exactly one wins: the one that holds the lock of the folder.
 
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! Brings down what a clone is made of.
+//! Downloads the objects that a clone consists of.
 //!
-//! Takes   what is live at a remote, and the folder of a vault that is not finished
-//! Gives   its segments and records, in their places, and nothing else there; or of segments what lies in them, while their content stays
-//!         where it is
-//! Never   keeps an object whose hash is not the one that was published
+//! Takes   the live objects at a remote, and the folder of an unfinished vault
+//! Gives   the vault's segments and records in their places, and nothing else there; of a segment whose content stays at the
+//!         remote, a list of its blocks instead
+//! Never   keeps an object whose hash is not the published one
 //! Spec    spec/11-sync.md, 11.5
 
 use std::collections::HashSet;

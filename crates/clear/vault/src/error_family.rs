@@ -1,7 +1,7 @@
-//! What a program in another language tells errors apart by, beside their numbers.
+//! Families of errors, by which a program in another language tells errors apart, in addition to their numbers.
 //!
 //! Takes   the error
-//! Gives   its family: what a program does about it is the same for all of one
+//! Gives   its family: a program handles all errors of one family in the same way
 
 use strongroom_filesystem as filesystem;
 

@@ -1,7 +1,7 @@
-//! Which kind of `std::io::Error` an error of a remote or of the file system is, and the number of any error.
+//! The kind of `std::io::Error` for an error of a remote or of the file system, and the number for any error.
 //!
 //! Takes   the error
-//! Gives   the kind that `std::fs` gives for the same reason; the number that a system call gives
+//! Gives   the kind that `std::fs` gives for the same reason; the number that a system call would give
 
 use rustix::io::Errno;
 use strongroom_filesystem as filesystem;

@@ -1,15 +1,15 @@
-//! Gives room back by letting content go that a remote has, and brings it back.
+//! Evicts content that a remote has, to free space on this disk, and fetches it again.
 //!
-//! Takes   an open vault with remotes, in whatever process its owner is; a path, or all of it
-//! Gives   room on this disk; what was let go comes back when it is read, or when somebody asks for it
-//! Never   lets go of what a remote has not just shown that it has
+//! Takes   an open vault with remotes, whichever process owns it; a path, or the whole vault
+//! Gives   space on this disk; evicted content returns when it is read, or on request
+//! Never   evicts content unless a remote has just shown that it has that content
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
-//!  (1) Before a segment goes, a remote listed it with the hash that was published and with its length, and its log had nothing
-//!      that this device has not taken in.                                                                      [11.9.1]
-//!  (2) Before it was looked, the remote has an object which says so: whoever removes something there, and published before that
-//!      look, finds it.                                                                                         [11.9.2]
+//!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and the log of that remote
+//!      held nothing that this device has not taken in.                                                         [11.9.1]
+//!  (2) Before the remote is asked, it gets an object that announces this. A device that removes something there first publishes
+//!      that, then looks for such objects, and so finds it.                                                     [11.9.2]
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! Carries out one request: the same way for the process that owns the vault and for its clients.
 //!
 //! Takes   a session and a request
-//! Gives   a response; every observer of the vault has heard of every change before
-//! Never   answers with more than a frame holds
+//! Gives   a response; before it, every observer of the vault was notified of every change
+//! Never   gives a response that is longer than a frame, which is one message on the owner's socket
 
 mod arrived;
 pub(crate) mod backup;

@@ -2,7 +2,7 @@
 //!
 //! Takes   ranges of bytes
 //! Gives   what `std::fs::File` gives: reads and writes at a position or at an offset, from many threads
-//! Never   buffers: a write that returned is seen by every other reader of the vault
+//! Never   buffers: once a write has returned, every other reader of the vault sees it
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
-//! The files of a vault folder, and how one of them is replaced without ever being half there.
+//! The files of a vault folder, and how one of them is replaced so that it is never half-written.
 //!
 //! Takes   the path of the folder
-//! Gives   names of its parts, bounded reads, replacement that a power cut leaves old or new
-//! Never   looks inside what it reads or writes, or reaches anything in the folder except through `strongroom-folder`
+//! Gives   the names of its parts, bounded reads, and replacement: after a power cut a file has its old content or its new one
+//! Never   interprets what it reads or writes, or accesses anything in the folder except through `strongroom-folder`
 //! Spec    spec/10-folder.md
 //!
 //! Invariants

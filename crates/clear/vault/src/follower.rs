@@ -1,12 +1,12 @@
-//! Waits at a remote for what others publish there, so that nobody has to ask again and again.
+//! Waits at a remote until others publish something there, so that nobody has to poll it.
 //!
-//! Takes   a remote, and the number of the last publication that is known
-//! Gives   whether something was published since
-//! Never   believes what the remote says: it only says when to look
+//! Takes   a remote, and the number of the last known publication
+//! Gives   whether something was published after it
+//! Never   trusts what the remote says: it only decides when to look
 //!
 //! Invariants
-//!  (1) A number that was reported is reported once; so a remote that lies about it costs a look.
-//!  (2) Two requests that came to nothing are a second apart at least.
+//!  (1) Each number is reported once, so a remote that lies about it causes one needless look.
+//!  (2) Two requests that brought no news are at least a second apart.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

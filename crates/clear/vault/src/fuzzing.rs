@@ -1,8 +1,8 @@
-//! Lets the fuzzer of this repository reach the decoders of the owner's socket; nothing else uses it.
+//! Lets the fuzzer of this repository reach the decoders of the owner's socket. Nothing else uses it.
 //!
 //! Takes   bytes as another process may send them
-//! Gives   whether a message of that kind is in them
-//! Never   is part of the public API: it may change or go with any commit
+//! Gives   whether they hold a message of that kind
+//! Never   belongs to the public API: any commit may change or remove it
 
 use serde::Serialize;
 use strongroom_filesystem::{RenameMode, SetAttributes};

@@ -1,8 +1,8 @@
 //! Hashes of contents in the public API: the hash of a file, the files of a hash, files that are equal.
 //!
-//! Takes   paths, numbers of files, the first digits of a hash
+//! Takes   paths, inode numbers, the first digits of a hash
 //! Gives   hashes, and files with all their paths; the same whether this process owns the vault or another does
-//! Never   reads a content again whose hash is stored and whose version is the same
+//! Never   reads content again if its hash is stored for its present version
 //! Spec    spec/4-metadata.md, 4.11
 
 use std::time::{Duration, Instant};

@@ -1,13 +1,13 @@
-//! The folder of what comes from a remote, until rows say that it is there.
+//! The folder `incoming`: objects from a remote wait there until rows refer to them.
 //!
-//! Takes   objects, by the hashes that publications say
-//! Gives   names for them; a folder that an opening empties, with what was put in place and never counted
-//! Never   removes a file that a row names
+//! Takes   objects, and their published hashes
+//! Gives   names for the objects; a folder that the next opening empties, and with it files that were put in place but got no row
+//! Never   removes a file that a row refers to
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) Before a file goes from here to where rows look for it, its name is in the list, durably; the list goes after the rows
-//!      are durable.                                                                                       [11.6.5]
+//!  (1) Before a file moves from here to its place, its name is durably in a list. The list is removed after the rows that refer to
+//!      these files are durable.                                                                           [11.6.5]
 
 use std::io::Read;
 

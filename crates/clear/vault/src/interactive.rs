@@ -1,11 +1,11 @@
-//! Transactions that look before they decide: reads and changes, then all of it or nothing.
+//! Transactions that read before they decide: they read, gather changes, and make all of the changes or none.
 //!
 //! Takes   reads, and the changes that follow from them
-//! Gives   the changes carried out whole, if nothing that was read has changed since; or an error if something has
-//! Never   holds a lock or makes anybody wait before the end
+//! Gives   all changes made, if nothing that was read has changed since; an error if something has
+//! Never   holds a lock, or makes anybody wait, before the commit
 //!
 //! Invariants
-//!  (1) The commit requires that all that was read, or found missing, is unchanged.
+//!  (1) The commit requires that everything that was read, or was found missing, is unchanged.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,14 @@
-//! Lets a new device into a vault that is open here: shows a code, and waits at a remote for a device that has it.
+//! Lets a new device into a vault that is open here: shows a code, and waits at a remote for a device that knows it.
 //!
-//! Takes   a vault, one of its remotes, the time; keys that can be changed, once a person has said yes
-//! Gives   a code; the name and fingerprint of a device that has it; a header in which that is a member
-//! Never   lets anybody in by itself, or answers more exchanges than a code has tries
+//! Takes   a vault, one of its remotes, the time; and, after a person has agreed, keys that can be changed
+//! Gives   a code; the name and fingerprint of a device that knows it; a header in which that device is a member
+//! Never   lets a device in by itself, or answers more exchanges than a code has tries
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants
-//!  (1) Each exchange that was answered is a try, whatever becomes of it.                                [11.7.4]
-//!  (2) What the new device is sent is true when it is sent: its membership is at the remote.             [11.7.8]
-//!  (3) Keys are changed only right after what others pushed to the remote was brought here.
+//!  (1) Each exchange that was answered counts as a try, whatever its result.                            [11.7.4]
+//!  (2) When the new device is told that it is a member, this is true: its membership is at the remote.   [11.7.8]
+//!  (3) Keys are changed only right after the publications of others at the remote were pulled.
 
 use std::sync::Arc;
 use std::time::Instant;

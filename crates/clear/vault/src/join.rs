@@ -1,15 +1,15 @@
-//! Decides what this process is to a vault: its owner, or a client of the owner.
+//! Decides what this process is to a vault: its owner, or a client of its owner.
 //!
 //! Takes   a vault folder, and a function that gets its secret
-//! Gives   a port; or a clear error when the owner cannot be reached
+//! Gives   a port, to which requests are sent; or a clear error if the owner cannot be reached
 //! Never   holds the lock while a person is asked for a secret
 //!
 //! Invariants
-//!  (1) Between two processes that race for a vault one becomes the owner and the other its client: a process that
-//!      fails to get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT` has passed.
-//!  (2) The owner does not keep the means to ask for the secret; a client does, because it may have to take over.
-//!  (3) A process that handed the vault over on request keeps only its keys, so that it can come back if the other
-//!      process never takes the vault, or takes it and later leaves.
+//!  (1) If two processes race for a vault, one becomes its owner and the other its client: a process that fails to get the lock
+//!      tries the socket again, and so on, until one of the two works or `OWNER_WAIT` has passed.
+//!  (2) The owner drops the function that asks for the secret. A client keeps it, because it may have to take over.
+//!  (3) A process that handed the vault over on request keeps only its keys. So it can come back if the other process never takes
+//!      the vault, or takes it and later leaves.
 
 use std::path::Path;
 use std::sync::Arc;

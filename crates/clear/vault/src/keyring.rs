@@ -1,4 +1,4 @@
-//! The keys of an open vault, and the files and settings of its folder that follow them.
+//! The keys of an open vault, and the files and settings of its folder that depend on them.
 //!
 //! Takes   a vault folder, and a secret or keys that this process had before
 //! Gives   the keys in use; headers and membership records that continue those seen before; a replica file of the newest epoch

@@ -1,12 +1,12 @@
-//! Changes who can unlock a vault, whether or not a process has it open.
+//! Changes which keys unlock a vault, whether or not a process has it open.
 //!
 //! Takes   a vault folder and a secret
-//! Gives   the header with a key slot more, fewer or changed; in force for everything stored after the return
+//! Gives   the header with a key slot added, removed or changed; it applies to everything that is stored after the return
 //! Never   sends a secret or a key to the process that has the vault open: it gets the new header, which is public
 //!
 //! Invariants
-//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made again from that.
-//!  (2) A process whose own slot was removed or changed by others meanwhile changes nothing more.
+//!  (1) A change is made from the newest header. If another change was made meanwhile, it is made again from the result of that.
+//!  (2) A process whose own slot was meanwhile removed or changed by others makes no further change.
 
 use std::path::Path;
 

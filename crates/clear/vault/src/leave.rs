@@ -1,9 +1,8 @@
 //! Hands the vault over to a process that wants to mount it.
 //!
-//! Takes   the wish of another process
-//! Gives   the vault closed, and what is needed to come back
-//! Never   leaves while this process has a file of the vault open, has a request under way, has the vault mounted, or
-//!         watches it for changes
+//! Takes   the request of another process
+//! Gives   the vault closed, and the keys with which this process can come back
+//! Never   leaves while this process has a file open, carries out a request, has the vault mounted, or watches it for changes
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

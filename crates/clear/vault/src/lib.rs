@@ -3,23 +3,23 @@
 //! Takes   a vault folder, a secret, and paths
 //! Gives   a [`Vault`]: files, directories and their attributes; the same whether this process owns the vault or
 //!         another one does
-//! Never   sends a key to another process, or lets two processes write one vault side by side
+//! Never   sends a key to another process, or lets two processes write to one vault side by side
 //! Spec    spec/1-keys.md, spec/5-crash-contract.md, spec/10-folder.md; ARCHITECTURE.md
 //!
-//! The files beside this one are the API and what it is made of. Below, each folder uses only those under it:
+//! The files beside this one are the API and its parts. Each of these folders uses only the folders below it in this list:
 //!
-//! - `recovery`  mends a vault, or makes its database again
-//! - `owner`     one process owns a vault, others ask it
-//! - `execute`   carries out what is asked
-//! - `seen`      what was last seen of a vault
-//! - `keyring`   keys in use, and the files that follow them; `tuning`: which provider computes
-//! - `request`   everything that can be asked and answered
+//! - `recovery`  repairs a vault, or rebuilds its database
+//! - `owner`     one process owns a vault, others send it requests
+//! - `execute`   carries out requests
+//! - `seen`      records of what was last seen of a vault
+//! - `keyring`   keys in use, and the files that depend on them; `tuning`: the choice of providers
+//! - `request`   all requests and answers
 //! - `folder`    the vault folder: its files, its lock
 //!
 //! Invariants
-//!  (1) Parts are joined in one place, `open.rs`.
-//!  (2) One process owns a vault at a time, by a lock of the operating system.               [folder/owner_lock, join]
-//!  (3) Library, clients and command line go through one function, `execute`.                [execute]
+//!  (1) The parts of a vault are put together in one place, `open.rs`.
+//!  (2) One process at a time owns a vault, by a lock of the operating system.               [folder/owner_lock, join]
+//!  (3) Library, clients and command line all use one function, `execute`.                   [execute]
 #![forbid(unsafe_code)]
 
 /// The README's example, run as a test.

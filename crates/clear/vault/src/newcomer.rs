@@ -1,8 +1,8 @@
-//! Asks another device to be let into its vault, with a code that it shows, and clones the vault then.
+//! Asks another device to let this one into its vault, with a code that the other shows; then clones the vault.
 //!
-//! Takes   the address of a remote, a code, a name, and the secret that shall open the vault here
-//! Gives   a fingerprint to compare; a vault, in which this is a device with a key slot of its own
-//! Never   sends the code, the secret or a key; believes nothing of the remote but what the other device said over the code
+//! Takes   the address of a remote, a code, a name, and the secret that will unlock the vault here
+//! Gives   a fingerprint to compare; a vault in which this device is a member and has its own key slot
+//! Never   sends the code, the secret or a private key; trusts data at the remote that is not sealed with the code
 //! Spec    spec/11-sync.md, section 11.7
 
 use std::path::Path;

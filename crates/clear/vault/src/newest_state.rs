@@ -1,8 +1,8 @@
-//! Finds the newest state of a vault that a remote has: its header, its keys, and what its publications say.
+//! Finds the newest state of a vault at a remote: its header, its keys, and the content of its publications.
 //!
-//! Takes   a remote, and who opens its headers
-//! Gives   a header that opens, and the log from the base of the last whole publication on, proven
-//! Never   takes a header of before a change of members
+//! Takes   a remote, and a secret or keys that open its headers
+//! Gives   a header that opens, and the verified log, from its base on: the first publication that is still needed
+//! Never   uses a header from before a change of members
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
-//! Reports to a mount, or another subscriber, what others changed, before those others get their answer.
+//! Notifies a mount, or another subscriber, of the changes that others make, before those others get their answer.
 //!
 //! Takes   changes, as requests make them
-//! Gives   each of them to every subscriber, in the order one request made them
+//! Gives   every change to every subscriber; the changes of one request in the order in which it made them
 //! Never   reports changes that were made directly on the `Filesystem`: the code that makes such changes knows them
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! Says how a vault folder is older than what was seen of it, for a person who has to decide.
+//! Explains to a person, who has to decide, how a vault folder is older than what was seen of it.
 //!
-//! Gives   sentences: what, since when, what to do
-//! Never   passes on a path with characters that act on a terminal
+//! Gives   sentences: what is older, since when, and what to do
+//! Never   prints a path with characters that control a terminal
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! Joins the parts of a vault: the only place that names a concrete provider, store, clock and disk.
+//! Puts the parts of a vault together: the only place that names a concrete provider, store, clock and disk.
 //!
 //! Takes   a vault folder, the lock that makes this process its owner, a secret
 //! Gives   a running owner
-//! Never   asks anybody anything, or writes if the vault is opened for reading only
+//! Never   asks a person anything, or writes if the vault is opened for reading only
 //! Spec    spec/1-keys.md, section 1.9; spec/10-folder.md
 //!
 //! Invariants
-//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that continues it is opened.
+//!  (1) The metadata records the newest header that was ever opened here. Only a header that continues it is opened.
 //!  (2) The replica file is sealed under the newest epoch.
 
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
-//! Finds out what lies in a segment that stays at a remote, without bringing its content.
+//! Lists the blocks in a segment that stays at a remote, without downloading its content.
 //!
-//! Takes   a segment that was published, and ranges of its object
-//! Gives   which blocks lie in it and where, and those of trees, which are needed here; or all of it, where that is little more
-//! Never   takes a block that does not open under its name, or believes where one lies: what is fetched later proves itself    [11.9.5]
+//! Takes   a published segment, and byte ranges of its object
+//! Gives   the place of each block, and the blocks of trees, which are needed here; or the whole segment if that is little more
+//! Never   accepts a block that does not open under its name, or trusts its place: content is verified when fetched  [11.9.5]
 //! Spec    spec/11-sync.md, 11.5
 //!
 //! Invariants
-//!  (1) Whatever is not as it should be in a range decides nothing: the segment then comes whole, and its hash decides.
+//!  (1) If anything in a range is unexpected, the whole segment is downloaded, and its hash decides.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! How fast the remotes of a vault are used, by whoever uses them in this process.
+//! Limits how fast this process uses the remotes of a vault.
 //!
-//! Takes   rates, at any time
-//! Gives   remotes that keep to them: for pushes and pulls, and for content that comes because it is read
-//! Never   slows down a remote that was not given through it
+//! Takes   rates, which may change at any time
+//! Gives   remotes that keep to the rates: for pushes and pulls, and for content that is fetched because it is read
+//! Never   slows down a remote that was not obtained from it
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What both sides of a pairing know: how long a code is good, how often it may be tried, and what can go wrong.
+//! What both sides of a pairing know: how long a code is valid, how often it may be tried, and what can go wrong.
 //!
 //! Spec    spec/11-sync.md, section 11.7
 

@@ -5,8 +5,8 @@
 //! Never   checks permissions (the file system does) or keeps anything between two calls
 //!
 //! Invariants
-//!  (1) Every reference that a look-up took is given back, on every way out.
-//!  (2) A path leads through at most `SYMLINKS_MAX` symlinks, so that resolving ends.
+//!  (1) Every reference that a look-up took is released, whether it succeeds or fails.
+//!  (2) A path resolves at most `SYMLINKS_MAX` symlinks, so that resolving ends.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,16 +1,16 @@
-//! Finds a folder for sockets and for records of mounts that nobody but one user can enter.
+//! Finds a folder that only one user can enter, for sockets and for records of mounts.
 //!
-//! Takes   a user, and the folder that the session has for such files
-//! Gives   the folders where something of that user may lie, and one to put something in
-//! Never   uses a folder that another user made, or that others may enter, nor gives up because another user took the name first
+//! Takes   a user, and that user's session folder for such files
+//! Gives   the folders in which such files of that user may be, and one to put a new file into
+//! Never   uses a folder that another user made or that others may enter; gives up because another user took the name first
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.
-//!  (2) What one process puts into the folder it gets, another of the same user finds: all are looked through.
+//!  (2) What one process puts into its folder, another process of the same user finds: it looks through all such folders.
 //!
-//! Without a folder of the session, `/tmp` is what is left, where everybody may take a name first. Then a folder with a
-//! random end of its name is made, and found by listing `/tmp`. Folders of other users with such names are skipped:
-//! nobody can make a folder that belongs to somebody else.
+//! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder whose name ends at random is
+//! made, and found by listing `/tmp`. Folders of other users with such names are skipped: nobody can make a folder that belongs to
+//! somebody else.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
-//! Which provider computes what for a vault, as `strongroom info` shows it.
+//! Which provider computes each algorithm of a vault, as `strongroom info` shows it.
 //!
 //! Takes   a suite, and what this process prefers now
 //! Gives   the name of a provider for each algorithm that a vault of the suite uses
-//! Never   chooses: the gate does
+//! Never   chooses a provider: the gate (`crates/gate`) does
 
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::ProviderError;

@@ -1,17 +1,17 @@
-//! Removes from a remote what does not count there any more: a push does it now and then, a person when asked.
+//! Removes from a remote what is not live there any more: some pushes do this, and a person can ask for it.
 //!
-//! Takes   a remote whose log was followed to its end
-//! Gives   room there; publications that say what was retired
+//! Takes   a remote whose log was read to its end
+//! Gives   free space there; publications that retire the removed objects, that is, declare them not live
 //! Never   removes an object that a publication names as live, or a header
 //! Spec    spec/11-sync.md, 11.8
 //!
 //! Invariants
-//!  (1) Right before an object is removed, a publication of this device retires it. Whoever was about to publish that object has to
-//!      take this in first, and publishes its content under another name.                          [11.8.2]
-//!  (2) An object is removed no sooner than the grace after this device retired it for the first time: who reads the log now may
-//!      still fetch it.                                                                            [11.8.3]
-//!  (3) A segment is removed only once all that let content go have taken in a publication which retires it: what they need of it
-//!      they have brought back then. Nobody who was not heard of for `NEEDS_END` is waited for.    [11.9.3]
+//!  (1) Right before an object is removed, a publication of this device retires it. A device that was about to publish that object
+//!      has to take in that publication first, and then publishes the content under another name.  [11.8.2]
+//!  (2) An object is removed only when the grace period has passed since this device first retired it: a device that reads the log
+//!      now may still fetch it.                                                                    [11.8.3]
+//!  (3) A segment is removed only once every device that evicted content has taken in a publication that retires the segment: by
+//!      then it has fetched what it needs of it. A device that was silent for `NEEDS_END` is not waited for.  [11.9.3]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

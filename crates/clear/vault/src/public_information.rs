@@ -1,8 +1,8 @@
-//! What anybody who can read a vault's folder may know about the vault.
+//! What anyone who can read a vault's folder may know about the vault.
 //!
 //! Takes   a vault folder
 //! Gives   what its header says in the clear
-//! Never   proves it: whoever can write the folder can write anything there; opening the vault finds out
+//! Never   proves it: anyone who can write to the folder can write anything there. Only opening the vault proves it
 
 use std::path::Path;
 

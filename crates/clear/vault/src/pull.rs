@@ -1,13 +1,13 @@
-//! Brings the vault to the state of a remote: what others published comes down, proves itself, and is joined with what is here.
+//! Brings the vault to the state of a remote: downloads and verifies what others published, and joins it with the state here.
 //!
-//! Takes   an open vault, in whatever process its owner is, and one of its remotes
-//! Gives   the living state with what others published in it, and conflict names where both sides changed one thing
-//! Never   believes the remote; removes anything that somebody wrote here
+//! Takes   an open vault, whichever process owns it, and one of its remotes
+//! Gives   the current state joined with the changes of others, and conflict names where both sides changed the same thing
+//! Never   trusts the remote; removes anything that somebody wrote here
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
-//!  (2) A key goes only when what is sealed under it and was published is joined, or does not concern this device.    [11.6.9]
+//!  (1) Until everything is downloaded nothing changes. An interrupted pull continues where it stopped.
+//!  (2) A key is forgotten only once everything published under it is joined, or does not concern this device.        [11.6.9]
 
 use std::collections::HashSet;
 

@@ -1,14 +1,14 @@
-//! Brings a remote to the state of the vault: what it lacks goes up, then one publication says so.
+//! Brings a remote to the state of the vault: uploads what it lacks, then says so in one publication.
 //!
-//! Takes   an open vault, in whatever process its owner is, and one of its remotes
+//! Takes   an open vault, whichever process owns it, and one of its remotes
 //! Gives   the same sealed bytes at the remote, named by a signed publication
-//! Never   seals a block; never publishes what is not at the remote; never overwrites what another device published
+//! Never   seals a block; publishes an object that is not at the remote; overwrites what another device published
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants
-//!  (1) Objects first, in any order, then the publication that names them: cut at any moment, the remote is as it was before, and
-//!      the next push sends no segment again that arrived.                                         [11.4.1]
-//!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
+//!  (1) Objects are uploaded first, in any order, then the publication that names them. Interrupted at any moment, the remote is as
+//!      it was before, and the next push does not upload the same segments again.                  [11.4.1]
+//!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

@@ -1,12 +1,12 @@
 //! The records of revisions: each snapshot as a file in the vault folder, beside its row.
 //!
 //! Takes   a file system, and the vault folder
-//! Gives   revisions taken and removed together with their records; which records there are, and what they say
-//! Never   keeps a revision without its record, or reads more of a file than a record can be long
+//! Gives   revisions taken and removed together with their records; which records exist, and what they say
+//! Never   keeps a revision without its record, or reads more of a file than the greatest length of a record
 //! Spec    spec/6-history.md, section 6.2
 //!
 //! Invariants
-//!  (1) A record is a file of its own, sealed, durable before the database knows its revision.    [6.2.6]
+//!  (1) A record is a sealed file of its own. It is durable before the database knows its revision.  [6.2.6]
 
 use std::collections::HashSet;
 use std::path::Path;

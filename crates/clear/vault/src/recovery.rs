@@ -1,8 +1,8 @@
-//! Damage: how it is found, reported by file, and mended; and how a database that is gone is rebuilt.
+//! Damage: how it is found, reported by file, and repaired; and how a lost database is rebuilt.
 //!
-//! Takes   a vault, in use or not, to verify it; a vault folder in which nobody works, to repair it
-//! Gives   everything that its intact segments, records and revisions still prove, and a report of the rest
-//! Never   is needed for a sound vault, or removes what it cannot explain
+//! Takes   a vault, in use or not, to verify it; a vault folder that nobody uses, to repair it
+//! Gives   everything that the intact segments, records and revisions still prove, and a report of the rest
+//! Never   is needed for a sound vault, or removes a file that it cannot explain
 //! Spec    spec/7-recovery.md
 
 mod explain;

@@ -1,8 +1,8 @@
-//! The remotes of a vault in the public API: added, listed, removed, checked.
+//! The remotes of a vault in the public API: add, list, remove and check them.
 //!
 //! Takes   names and addresses
-//! Gives   what the vault knows of them, and what is wrong with what they have
-//! Never   shows a credential of an address
+//! Gives   what the vault knows of them, and what is wrong with the objects there
+//! Never   shows the credentials in an address
 //! Spec    spec/11-sync.md
 
 use std::collections::{BTreeMap, HashMap};

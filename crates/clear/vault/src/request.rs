@@ -1,12 +1,12 @@
-//! The closed list of what can be asked of a vault, and of what it answers.
+//! The closed list of requests to a vault, and of its answers.
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase in clear: `WholeRequest::InstallKeys` carries a header, which is public, with grants that only
-//!         members can open, and a new device sealed to the one that it replaces
+//! Never   carries a key or a passphrase in clear. `WholeRequest::InstallKeys` carries a header, which is public, with grants that
+//!         only members can open, and a new device, sealed to the device that it replaces
 //!
 //! Invariants
-//!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
+//!  (1) `PROTOCOL` changes with every change of these types or those in failure.rs, so that two versions never misread each other.
 
 pub(crate) mod failure;
 pub(crate) mod frame;

@@ -1,4 +1,4 @@
-//! Waiting for another process: in pauses that grow, up to a time limit.
+//! Waits for another process: in growing pauses, up to a time limit.
 
 use std::time::{Duration, Instant};
 

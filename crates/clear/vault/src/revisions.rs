@@ -1,4 +1,4 @@
-//! Revisions in the public API: taken, listed, removed.
+//! Revisions in the public API: take, list and remove them.
 //!
 //! Takes   messages, tags, names of revisions
 //! Gives   revisions; the same whether this process owns the vault or another does

@@ -1,6 +1,6 @@
-//! The rotation of keys in the public API: how far it is.
+//! The progress of a rotation of keys, in the public API.
 //!
-//! Takes   a vault, in whatever process its owner is
+//! Takes   a vault, whichever process owns it
 //! Gives   what `execute/rotation.rs` has done and has left to do
 
 use crate::execute::rotation::Step;

@@ -1,12 +1,12 @@
-//! Takes snapshots by the clock, and removes old ones by the vault's rule.
+//! Takes snapshots at regular times, and removes old ones by the vault's rule.
 //!
-//! Takes   an open vault, and how often
-//! Gives   a snapshot each time, if anything changed; reports what came of it
-//! Never   delays closing the vault by more than the time of one snapshot, or believes that a clock only goes forward
+//! Takes   an open vault, and the interval between snapshots
+//! Gives   a snapshot each time, if anything changed; reports of the results
+//! Never   delays closing the vault by more than the time of one snapshot, or assumes that a clock only goes forward
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
-//!  (1) The next is due when the clock is as far from the last as the interval says, in either direction.   [6.10.1]
+//!  (1) The next snapshot is due when the clock differs from the last one's time by the interval, in either direction.  [6.10.1]
 
 use std::time::Duration;
 

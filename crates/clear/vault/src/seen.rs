@@ -1,20 +1,20 @@
-//! Keeps outside of every vault folder what was last seen of each vault, so that whoever can write the folder cannot
-//! put an older state or a look-alike in its place unnoticed.
+//! Records, outside of every vault folder, the last state that was seen of each vault. So nobody who can write to a vault folder
+//! can replace it unnoticed with an older state or a look-alike.
 //!
 //! Takes   an unlocked vault, and a folder of this user
-//! Gives   permission to go on, or why not; a record of what was seen
-//! Never   writes into a vault folder, holds up a sync, or records what a power cut could take back
+//! Gives   permission to continue, or the reason against it; a record of what was seen
+//! Never   writes into a vault folder, delays a sync, or records what a power cut could undo
 //! Spec    spec/9-seen.md
 //!
-//! A record that cannot be read counts as none, with a warning: whoever can write the vault folder cannot write the
-//! record, so the disk or another version spoiled it. To refuse would lock people out of a sound vault for a file that
-//! is no part of it. Without the record the vault is treated as seen for the first time; with an age or SSH key the
-//! fingerprint must be compared again.
+//! A record that cannot be read counts as missing, with a warning. A person who can only write to the vault folder cannot have
+//! spoiled the record, so the disk or another version did. Refusing would lock people out of a sound vault because of a file that
+//! is not part of it. Without the record the vault is treated as seen for the first time. With an age or SSH key the fingerprint
+//! must then be compared again.
 //!
 //! Invariants
-//!  (1) What is recorded was durable in the folder before: no power cut makes a sound folder look older.      [9.2.4]
-//!  (2) A record never goes back except by order of the user: compared under the lock before it is replaced.     [9.2.5]
-//!  (3) Nothing of a vault is used before it is known to be the one that is meant, and not an older one.      [9.3]
+//!  (1) What is recorded was already durable in the folder, so no power cut makes a sound folder look older.  [9.2.4]
+//!  (2) A record is not replaced by an older one unless the user orders it: the two are compared under the lock.  [9.2.5]
+//!  (3) Nothing of a vault is used before it is known to be the intended vault, and not an older state of it.  [9.3]
 
 mod known;
 mod place;

@@ -1,4 +1,4 @@
-//! What holds for a vault until it is set again: kept in its database, for this copy of it.
+//! The settings of a vault: each is stored in the database of this copy, and holds until it is changed.
 //!
 //! Takes   a choice
 //! Gives   the same choice at every later opening

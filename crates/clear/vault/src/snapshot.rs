@@ -1,8 +1,8 @@
-//! Reads over several calls that all see one state of the vault, while others write.
+//! Reads one state of the vault in several calls, while others write.
 //!
-//! Takes   a snapshot; or makes a temporary one, which lasts as long as it is read
-//! Gives   the reading calls of `Vault`, with paths of that state
-//! Never   changes anything, or gives what is not of that state: a symlink that leads out of it is refused
+//! Takes   a snapshot, or a request to make a temporary one, which lasts as long as it is read
+//! Gives   the reading calls of `Vault`, with paths in that state
+//! Never   changes anything, or reads outside of that state: a symlink that leads out of it is refused
 
 use strongroom_filesystem::{
     self as filesystem, Attributes, HISTORY_NAME, InodeId, is_in_snapshot,

@@ -1,8 +1,8 @@
-//! Content on its way into a transaction, or in place of what a file holds.
+//! Content for transactions, and content that replaces all that a file holds.
 //!
 //! Takes   the steps of a transaction, with content of any length up to `TRANSACTION_CONTENT_BYTES_MAX`
-//! Gives   them carried out, all or none
-//! Never   leaves a name behind, whenever it is interrupted: what does not fit a message waits in files without names
+//! Gives   all of the steps carried out, or none
+//! Never   leaves a name behind when it is interrupted: content that does not fit a message waits in files without names
 
 use strongroom_filesystem::Durability;
 

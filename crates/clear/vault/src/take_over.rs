@@ -1,8 +1,8 @@
-//! Tries on a real vault what somebody whose key was removed could forge; an independent implementation made the forgeries.
+//! Tests on a real vault what a person whose key was removed could forge. An independent implementation made the forgeries.
 //!
-//! Takes   `spec/vectors/take-over`: the vault of `state.json`, one attempt a file
+//! Takes   `spec/vectors/take-over`: the vault of `state.json`, one attempt per file
 //! Gives   nothing; fails if an attempt is accepted as the vault's own
-//! Never   is part of the product: tests only
+//! Never   is part of the product: it is a test
 //! Spec    spec/1-keys.md, sections 1.8 and 1.9
 
 use std::collections::BTreeMap;

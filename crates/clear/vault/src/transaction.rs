@@ -1,8 +1,8 @@
-//! Transactions in the public API: a closed list of operations that happens whole or not at all.
+//! Transactions in the public API: a closed list of operations of which all are carried out, or none.
 //!
 //! Takes   operations by path, as the rest of the public API names them
-//! Gives   the same as steps that travel in one request, to be carried out by `carry_out.rs`
-//! Never   sends a list beyond its bounds, or takes one from the socket
+//! Gives   the same operations as steps of one request, which `carry_out.rs` carries out
+//! Never   sends a list beyond its bounds, or accepts one from the socket
 
 use std::fmt;
 

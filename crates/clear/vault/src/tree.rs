@@ -1,9 +1,9 @@
-//! Directories with everything above or below them, in one call each.
+//! Calls for a directory with all directories above it, or with everything below it.
 //!
 //! Takes   a path
-//! Gives   depending on the call: the path with all its directories made; the path and all below it removed; or whether
+//! Gives   depending on the call: the path with all its directories, created; the path and everything below it, removed; or whether
 //!         the path exists
-//! Never   follows a symlink below what is removed
+//! Never   follows a symlink below a directory that is removed
 
 use strongroom_filesystem::{self as filesystem, NodeKind};
 

@@ -1,15 +1,16 @@
-//! Chooses providers by measurement, remembers it, and lets the user's preferences come first.
+//! Chooses providers by measurement, and remembers the choice. The user's preferences come first.
 //!
 //! Takes   folders of the user, a clock, preferences
 //! Gives   a choice that is in force before the first key of a process is used
-//! Never   measures while a vault is worked with, makes a vault fail, or writes into a vault
+//! Never   measures while a vault is in use, makes a vault fail, or writes into a vault
 //! Spec    none: nothing here shows in the format. docs/providers.md; docs/adr/0010-providers-measured.md
 //!
-//! Rank: the variable `STRONGROOM_PROVIDERS`, then `providers.conf` of the user's configuration, then the measurement.
+//! Order of precedence: the variable `STRONGROOM_PROVIDERS`, then `providers.conf` of the user's configuration, then the
+//! measurement.
 //!
 //! Invariants
 //!  (1) A process measures at most once by itself, before it unlocks the first vault it owns.
-//!  (2) What cannot be remembered is not measured: no command pays for it again and again.
+//!  (2) If the result cannot be remembered, nothing is measured: otherwise every command would measure again.
 
 mod cache;
 mod machine;

@@ -1,4 +1,4 @@
-//! What a pull left until others have ended their pushes.                                                    [11.4.8]
+//! What a pull did not join because pushes of other devices have not ended.                                  [11.4.8]
 
 /// What is not joined at a remote because somebody is in the middle of a push.
 #[derive(Clone, Copy, Debug)]

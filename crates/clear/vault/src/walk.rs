@@ -1,12 +1,12 @@
-//! Goes over a whole tree.
+//! Walks a whole tree.
 //!
 //! Takes   a directory
-//! Gives   everything below it, sorted, a directory before what lies in it
+//! Gives   everything below it, sorted; a directory before its contents
 //! Never   follows a symlink, or holds more than `WALK_ENTRIES_MAX` entries in memory
 //!
-//! How. It gathers the first entries of a directory by name, as many as may be held. When these are used up it reads
-//! the directory again for the names after the last one given. When too many are held in all, the outermost directory
-//! gives up its own: they are read again when the walk comes back to it.
+//! It gathers the first entries of a directory in the order of names, up to the limit. When these are used up, it reads the
+//! directory again for the names after the last one. When all directories together hold too many entries, the outermost directory
+//! drops its own: they are read again when the walk comes back to it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Asks about a vault as a whole: its space, its facts, its structure.
+//! Calls about a vault as a whole: its space, its facts, its structure.
 
 use std::sync::atomic::Ordering;
 

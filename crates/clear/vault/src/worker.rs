@@ -1,7 +1,7 @@
-//! A thread that does something again and again until its handle is dropped.
+//! A thread that repeats its work until its handle is dropped.
 //!
-//! Takes   what to do, which says how long to wait until the next time
-//! Gives   a handle; to what takes long, whether it is to go on
+//! Takes   the work, which says how long to wait until it is repeated
+//! Gives   a handle; for long work, whether to continue
 //! Never   outlives its handle
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Vaults whose content is compressed: everything that can happen to content happens to it, and mixed with what is not.
+//! Vaults with compressed content: every operation on content, also beside uncompressed content.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

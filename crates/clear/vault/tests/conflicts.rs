@@ -1,4 +1,4 @@
-//! Conflict copies: which are listed, what a choice leaves, and what is refused.
+//! Conflict copies: which ones are listed, what remains after a choice, and which choices are refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
-//! Hashes of contents through the public API: the same for owner and client, in snapshots, on a read-only vault, and
-//! after what a person does to files.
+//! Hashes of contents through the public API: the same for owner and client, in snapshots, in a read-only vault, and after files
+//! change.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

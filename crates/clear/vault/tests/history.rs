@@ -1,4 +1,4 @@
-//! Snapshots of a vault from outside: taken, found, looked into, compared, brought back and removed.
+//! Snapshots through the public API: take, select, read, compare, restore and remove them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

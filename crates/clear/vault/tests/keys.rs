@@ -1,4 +1,4 @@
-//! Keys of a vault that is in use: added, removed and changed while a process has it open.
+//! Keys of a vault that is in use: they are added, removed and changed while a process has it open.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

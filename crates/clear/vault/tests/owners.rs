@@ -1,4 +1,4 @@
-//! Files that stay open, and locks that hold, while the process that owns the vault comes and goes.
+//! Files that stay open, and locks that hold, while the owner of the vault changes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

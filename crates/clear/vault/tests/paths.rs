@@ -1,4 +1,4 @@
-//! Calls that a program knows from `std::fs`: paths of every kind, whole trees, text.
+//! Calls like those of `std::fs`: paths of every kind, whole trees, text.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

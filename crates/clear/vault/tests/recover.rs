@@ -1,4 +1,4 @@
-//! Vaults whose database, header or replica file is lost or ruined: what comes back, and what is said of the rest.
+//! Vaults whose database, header or replica file is lost or damaged: what a recovery restores, and what it reports of the rest.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

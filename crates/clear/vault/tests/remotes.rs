@@ -1,4 +1,4 @@
-//! A vault at a remote and back: what goes up, what comes down, cut at every step, and remotes that lie.
+//! Pushes and clones of a vault: what is uploaded and downloaded, an interruption at every step, and remotes that lie.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What a repair mends, what it sets apart, and what it reports of the rest. The sweep over all damages is the simulator's.
+//! What a repair repairs, what it sets aside, and what it reports of the rest. The simulator tests every kind of damage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What a repair takes from remotes: damaged and lost segments, blocks that were let go here, and nothing that does not prove true.
+//! What a repair fetches from remotes: damaged and lost segments, blocks that compaction removed here, and only proven bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Keys rotated from outside: what was stored before is re-sealed, the old keys go, and nothing else changes.
+//! Rotation of keys through the public API: stored content is re-sealed, the old keys are forgotten, and nothing else changes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What is kept outside of a vault: an older folder, a look-alike, a copy and a moved folder are distinguished.
+//! The records of seen vaults: they distinguish an older folder, a look-alike, a copy and a moved folder.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Two devices of one vault that meet at a real server on loopback, with TLS.
+//! Two devices of one vault that sync through a real server on loopback, with TLS.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Transactions from outside: the same for the process that owns the vault and for its clients.
+//! Transactions through the public API: the same for the owner of the vault and for its clients.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! A vault from outside: creating, opening, owning, sharing, and what its files and names do.
+//! A vault through the public API: create, open, own and share it, and how its files and names behave.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What a verification says of vaults that are sound, and of vaults that are damaged in a way that the test knows.
+//! What a verification reports of sound vaults, and of vaults with known damage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,8 +1,8 @@
-//! Decides what nodes become: attributes one by one, contents merged or kept twice.
+//! Decides what each node becomes: attributes are merged one by one; contents are merged, or both are kept.
 //!
-//! Takes   what is known of each node of a merge
+//! Takes   the states of each node in a merge: in the base, in mine and in theirs
 //! Gives   nodes of the plan, and copies
-//! Never   gives a name but to a copy
+//! Never   changes a name, except to name a copy
 //! Spec    spec/11-sync.md, [11.6.2], [11.6.10], [11.6.14]
 
 use std::sync::Arc;

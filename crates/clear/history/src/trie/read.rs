@@ -1,8 +1,8 @@
-//! Finds items in a trie: by key, by position, in a range, and those by which two differ.
+//! Finds items in a trie: by key, by position, in a range, and those that differ between two tries.
 //!
 //! Takes   the reference of a root
 //! Gives   items in the order of their keys
-//! Never   opens what cannot hold an answer
+//! Never   opens a node that cannot hold an answer
 //! Spec    spec/6-history.md, section 6.3
 
 use super::{FAN, Key, LEVELS, Node, Ref, Trie, open};

@@ -1,4 +1,4 @@
-//! Trees against a plain map, in memory.
+//! Tries compared with a plain map, in memory.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,16 +1,16 @@
-//! Gathers what a commit writes to the log, so that all of it goes there in one write.
+//! Gathers the frames that a commit writes to the log, so that they are written together.
 //!
 //! Takes   SQLite's writes to the log: for each frame its header, then its page
-//! Gives   the bytes that are due, and where they go
-//! Never   holds anything back once SQLite could believe that it is in the file, nor more than `GATHERED_BYTES_MAX`
+//! Gives   the bytes to write now, and their offset
+//! Never   holds frames back after SQLite may rely on them, or holds more than `GATHERED_BYTES_MAX`
 //! Spec    spec/4-metadata.md, 4.8.6
 //!
-//! SQLite makes a commit visible to other connections when the write of its last page has returned. The header of that
-//! page says so (its second number is not 0), so a run of frames is due with it at the latest.
+//! SQLite makes a commit visible to other connections when the write of its last page has returned. The header of that page
+//! marks it as the last (its second number is not 0), so at that page at the latest all gathered frames are written.
 //!
 //! Invariants
-//!  (1) Frames that are gathered follow one another in the file.
-//!  (2) No gathered frame ends a commit, except during the call that writes them.
+//!  (1) Gathered frames are contiguous in the file.
+//!  (2) No gathered frame ends a commit, except during the call that writes the frames.
 
 use crate::limits::PAGE_BYTES;
 use crate::pages::NewFrame;

@@ -1,13 +1,13 @@
-//! Where SQLite's log lies in its file, and which of its frames count.
+//! The layout of SQLite's log in its file, and which of its frames are valid.
 //!
-//! Takes   offsets as SQLite asks for them; the bytes of a log that was left behind
-//! Gives   offsets in the file, where a seal follows each frame; the frames that SQLite would take
+//! Takes   offsets as SQLite counts them; the bytes of a log that an earlier run left
+//! Gives   offsets in the file, where a seal follows each frame; the frames that SQLite would accept
 //! Never   needs a key
 //! Spec    spec/4-metadata.md, 4.9 and 4.12; SQLite's file format, chapter 4
 //!
 //! Invariants
-//!  (1) A frame counts exactly if SQLite's own recovery would take it: salts of the header, and a checksum over everything
-//!      since the header.
+//!  (1) A frame is valid exactly if SQLite's own recovery would accept it: it has the salts of the header, and the right checksum
+//!      over everything since the header.
 
 use std::io::{self, Read};
 

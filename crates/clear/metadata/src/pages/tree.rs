@@ -1,7 +1,7 @@
-//! Turns the tags of all pages into one value, so that pages of different states are never taken for one state.
+//! Turns the tags of all pages into one value, so that pages of different states never pass as one state.
 //!
-//! Takes   the tag of each page, which SQLCipher writes at its end, and a key of the database's
-//! Gives   the root of a hash tree over them; a change of one page costs the path to the root
+//! Takes   the tag of each page, which SQLCipher writes at its end, and a key derived from the database key
+//! Gives   the root of a hash tree over the tags; to change one page, only its path to the root is computed
 //! Never   reads or writes a file
 //! Spec    spec/4-metadata.md, 4.12
 //!

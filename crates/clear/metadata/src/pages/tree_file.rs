@@ -1,8 +1,8 @@
-//! The file of leaves: one for each page of the database file; and the root of the last commit whose pages are all there.
+//! The file of leaves: one for each page of the database file, and the root of the last commit whose pages are all there.
 //!
-//! Takes   leaves by blocks, and a header
-//! Gives   them back, as far as the file goes
-//! Never   believes the header: its seal is looked at by others (`pages.rs`)
+//! Takes   leaves in blocks, and a header
+//! Gives   the same leaves and header, as far as the file reaches
+//! Never   trusts the header: `pages.rs` checks its seal
 //! Spec    spec/4-metadata.md, 4.12
 //!
 //! ```text

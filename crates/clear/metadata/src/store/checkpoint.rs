@@ -1,8 +1,8 @@
-//! Turns a long log into a short one: committed pages move into the database file.
+//! Shortens the log: moves its committed pages into the database file.
 //!
 //! Takes   a store whose log is longer than its limit
-//! Gives   a log that starts over with the next commit
-//! Never   blocks the writer while the bulk is copied, or commits anything
+//! Gives   a log that the next commit starts from the beginning
+//! Never   blocks the writer while most of the log is copied, or commits anything
 //! Spec    spec/4-metadata.md, 4.9
 
 use std::time::Duration;

@@ -1,14 +1,13 @@
-//! Turns a database file and its key into a connection that can leak nothing.
+//! Turns a database file and its key into a connection that leaks no plaintext.
 //!
-//! Takes   a URI that names the shim, and the raw key
+//! Takes   a URI that names the VFS of this crate, and the raw key
 //! Gives   a connection that has read its first page
-//! Never   lets SQLCipher take the key for a passphrase, a page spill before its commit, or a temporary
-//!         table reach the disk
+//! Never   lets SQLCipher treat the key as a passphrase, a page spill before its commit, or a temporary table reach the disk
 //! Spec    spec/4-metadata.md, 4.2
 //!
 //! Invariants
-//!  (1) The key text has exactly `KEY_DIGITS` digits: any other length is taken for a passphrase.  [4.2.2]
-//!  (2) A statement is prepared once per connection, whatever is bound to it.
+//!  (1) The key text has exactly `KEY_DIGITS` digits: SQLCipher would treat any other length as a passphrase.  [4.2.2]
+//!  (2) A statement is prepared once per connection, whatever values are bound to it.
 
 use std::time::Duration;
 

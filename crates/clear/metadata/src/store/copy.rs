@@ -2,7 +2,7 @@
 //!
 //! Takes   the held writer, right after a commit; an empty folder
 //! Gives   the same pages with their page tree, under the same key, durable and read back
-//! Never   changes the database that is copied
+//! Never   changes the original database
 //! Spec    spec/4-metadata.md
 
 use std::fs::File;

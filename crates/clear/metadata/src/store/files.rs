@@ -1,7 +1,7 @@
-//! The files of one database under one key: looked at before SQLite opens them, and how it reaches them.
+//! The files of one database under one key: checks them before SQLite opens them, and says how SQLite reaches them.
 //!
-//! Takes   the vault folder, the key, the pages that must be there
-//! Gives   the URI and the key that every connection is made with
+//! Takes   the vault folder, the key, and the tree of pages that the files must match
+//! Gives   the URI and the key with which every connection is made
 //! Never   opens a file of the database
 //! Spec    spec/4-metadata.md, 4.1 and 4.8.2; spec/10-folder.md
 

@@ -1,4 +1,4 @@
-//! Counts of the writer, for those who do not hold it.
+//! Counts of the writer, readable without holding the writer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

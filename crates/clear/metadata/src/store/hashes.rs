@@ -1,8 +1,8 @@
-//! Hashes of whole contents, each with the version of the content that it is of.
+//! Hashes of whole contents, each with the version of the content that was hashed.
 //!
 //! Takes   an inode, the number of an algorithm, a version and a hash
-//! Gives   the same again, by inode or in the order of hashes
-//! Never   computes a hash, or decides whether it still fits the content: the reader compares versions
+//! Gives   the same rows, by inode or in the order of hashes
+//! Never   computes a hash, or decides whether it still matches the content: the reader compares versions
 //! Spec    spec/4-metadata.md, 4.11
 
 use rusqlite::Row;

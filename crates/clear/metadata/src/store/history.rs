@@ -1,14 +1,14 @@
-//! Marks what changes, for the next tree of the history, and keeps revisions.
+//! Marks what changes, for the next tree of the history, and stores revisions.
 //!
-//! Takes   changes as they happen, in the transaction in which they happen
+//! Takes   each change, in the transaction that makes it
 //! Gives   the work list of the next tree, generation by generation (`tables/history.rs`)
-//! Never   knows what a tree looks like
+//! Never   knows the layout of a tree
 //! Spec    spec/4-metadata.md, 4.10
 //!
 //! Invariants
-//!  (1) Every difference from the base is marked in a later generation, unless the node is new: numbers of this device from
-//!      `scan_from` on are new.                                                                [4.10.2]
-//!  (2) A mark is committed with the change that it is about.                                        [4.10.1]
+//!  (1) Every difference from the base, which is the newest tree, is marked in a later generation. Only new nodes are not
+//!      marked: those that this device numbered from `scan_from` on.                           [4.10.2]
+//!  (2) A mark is committed together with its change.                                                [4.10.1]
 
 use std::collections::btree_map;
 

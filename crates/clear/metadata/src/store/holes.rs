@@ -1,7 +1,7 @@
-//! Rows that say where a file counts as empty, although rows of its content are still there.
+//! Holes: rows that declare a part of a file empty while rows of its content still exist there.
 //!
-//! Takes   an inode and regions of it
-//! Gives   one row a hole, until the content's rows have gone
+//! Takes   an inode and a range of its regions
+//! Gives   one row per hole, until the rows of content are removed
 //! Never   touches the rows of content
 //! Spec    spec/4-metadata.md, 4.5.9
 

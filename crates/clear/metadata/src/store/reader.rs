@@ -1,7 +1,7 @@
-//! Connections that read what was committed, lent one task at a time.
+//! Connections that read committed data; each is lent to one task at a time.
 //!
 //! Takes   a store
-//! Gives   a `Reader`: the newest commit at each question, or one and the same through a `Snapshot`
+//! Gives   a `Reader`, whose queries see the newest commit, or one fixed commit through a `Snapshot`
 //! Never   waits for the writer
 //! Spec    spec/4-metadata.md, 4.7
 

@@ -1,14 +1,15 @@
-//! Gives the database another key while it is in use, so that the old one opens nothing that is written from then on.
+//! Changes the key of the database while it is in use: the old key opens nothing that is written afterwards.
 //!
 //! Takes   the held writer, right after a commit; the new key; a function that re-seals a page
-//! Gives   a store that works on under the new key
-//! Never   changes what the old database says, or leaves one that neither key opens
+//! Gives   a store that continues under the new key
+//! Never   changes the contents of the old database, or leaves a database that neither key opens
 //! Spec    spec/4-metadata.md, 4.13
 //!
 //! Invariants
-//!  (1) The new database is whole and durable, with its page tree, before anything puts it in the place of the old one.
-//!  (2) No connection is open while the files change places: the last one to close would remove a log by its name.
-//!  (3) The first state under the new key has a higher commit number than any that somebody can have recorded under the old key.
+//!  (1) The new database is whole and durable, with its page tree, before anything replaces the old one with it.
+//!  (2) No connection is open while the files are exchanged: the last one to close would remove a log by its name.
+//!  (3) The first state under the new key has a higher commit number than any state that anyone can have recorded under the old
+//!      key.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
-//! Writes what is known of the remotes of a vault.
+//! Writes the rows about the remotes of a vault.
 //!
-//! Takes   remotes, and what their logs say that they have
-//! Gives   rows in the transaction at hand (`tables/remotes.rs`)
-//! Never   reaches a remote
+//! Takes   remotes, and the objects that their logs name
+//! Gives   rows in the current transaction (`tables/remotes.rs`)
+//! Never   connects to a remote
 //! Spec    spec/4-metadata.md, 4.14
 
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Turns the reserved ranges of a file into the bytes of one row, and back.
 //!
-//! Takes   byte ranges of a file: sorted, apart, none empty; or the bytes of a row
+//! Takes   byte ranges of a file: sorted, disjoint, none empty; or the bytes of a row
 //! Gives   the reverse: bytes for ranges, ranges for bytes
-//! Never   panics on any bytes, or allocates more than their length
+//! Never   panics on any input, or allocates more than its length
 //! Spec    spec/4-metadata.md, 4.5.10
 
 use std::ops::Range;

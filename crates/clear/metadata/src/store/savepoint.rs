@@ -1,13 +1,13 @@
-//! A point in the open transaction to which it can be taken back, while what came before stays.
+//! A savepoint: a point in the open transaction to which it can be rolled back, keeping the changes before that point.
 //!
-//! Takes   the held transaction
+//! Takes   the transaction, while its guard is held
 //! Gives   the same transaction with the changes since the savepoint kept, or without them
-//! Never   lets a transaction be committed whose savepoint was neither kept nor rolled back
+//! Never   lets a transaction be committed before its savepoint was kept or rolled back
 //! Spec    spec/4-metadata.md, 4.7.6
 //!
 //! Invariants
-//!  (1) A number that was handed out is not handed out again after a roll-back.
-//!  (2) What the writer counts beside its tables goes back with them.
+//!  (1) A number that was assigned is not assigned again after a rollback.
+//!  (2) The counts that the writer keeps in memory are rolled back together with the tables.
 
 use std::collections::{BTreeMap, HashSet};
 

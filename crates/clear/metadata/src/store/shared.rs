@@ -1,4 +1,4 @@
-//! What every connection of a store needs to know: how it is made, and whether anything may still be changed.
+//! The state that all connections of a store share: how a connection is made, and whether changes are still allowed.
 
 use std::path::PathBuf;
 use std::sync::Arc;

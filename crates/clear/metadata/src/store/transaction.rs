@@ -1,15 +1,15 @@
-//! Changes, gathered into one SQLite transaction until somebody commits.
+//! Changes, gathered into one SQLite transaction until it is committed.
 //!
 //! Takes   typed rows, while the guard holds the writing connection
-//! Gives   the changed database to the thread that holds the guard next, and to readers after `commit`
-//! Never   syncs, or commits by itself
+//! Gives   the changed database: to the next holder of the guard at once, and to readers after `commit`
+//! Never   syncs, or commits on its own
 //! Spec    spec/4-metadata.md, 4.7
 //!
 //! Invariants
-//!  (1) A change that is the caller's mistake changes nothing; one that fails for another reason fails the store.
-//!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
-//!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even for a question), no further
-//!      change is made: it would be stored without the acknowledged changes before it.
+//!  (1) A change that is the caller's mistake changes nothing. One that fails for another reason fails the store.
+//!  (2) Nothing that a commit needs is in memory only: assigned numbers and the growth of segments are part of it.
+//!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even for a question), no further change is
+//!      made: it would be stored without the acknowledged changes before it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;

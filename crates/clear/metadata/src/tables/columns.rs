@@ -1,6 +1,6 @@
-//! Turns columns into typed rows, and numbers into keys.
+//! Turns columns into typed rows, and numbers into SQL keys.
 //!
-//! Takes   a row that SQLite gives, or a number or limit of ours
+//! Takes   a row from SQLite, or a number or limit of this crate
 //! Gives   the typed row, or `Error::Damaged` for a value that this crate never writes; a key
 //! Never   trusts a column's type, length or range
 //! Spec    spec/4-metadata.md, 4.4

@@ -1,13 +1,12 @@
-//! What the history needs of the database: what changed since the newest tree, blocks that wait to be given back,
-//! and the snapshots.
+//! Queries for the history: what changed since the newest tree, blocks to release, and the snapshots.
 //!
-//! Takes   nothing but questions; `store/history.rs` marks what changes
+//! Takes   queries only; `store/history.rs` marks what changes
 //! Gives   the work list of the next tree, generation by generation
-//! Never   knows what a tree looks like
+//! Never   knows the layout of a tree
 //! Spec    spec/4-metadata.md, 4.10
 //!
-//! A *generation* lies between two barriers. At a barrier the next one begins. The tree that is built for the barrier
-//! covers all generations before it; once that tree is the base, marks of the generations it covers mean nothing.
+//! A *generation* is the time between two barriers: each barrier begins the next one. The tree that is built for a barrier
+//! covers all generations before it. Once that tree is the base, the marks of those generations have no meaning any more.
 
 use std::collections::BTreeMap;
 

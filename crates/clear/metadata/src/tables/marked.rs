@@ -1,14 +1,13 @@
-//! Marks the end of every value that may be longer than a page.
+//! Adds an end mark to every value that may be longer than a page.
 //!
 //! Takes   the bytes of a value, or of a column
 //! Gives   the reverse: a column for a value, a value for a column
-//! Never   lets a page that did not authenticate pass for zeros at the end of a value
+//! Never   mistakes a page that failed authentication for zeros at the end of a value
 //! Spec    spec/4-metadata.md, 4.2.5
 //!
-//! SQLCipher hands SQLite zeros for a page that does not authenticate, and fails later accesses. In the middle
-//! of a tree or of a chain of pages zeros are malformed, so that SQLite reports them at once; on the last page
-//! of a long value they are not. Such a value is the last column of its row and ends with `MARK`, which zeros
-//! are not.
+//! For a page that does not authenticate, SQLCipher hands zeros to SQLite, and fails later accesses. In the middle of a tree
+//! or of a chain of pages zeros are malformed, so SQLite reports them at once. On the last page of a long value they are
+//! not. So such a value is the last column of its row, and ends with `MARK`, which is not zero.
 
 use crate::error::{Error, Result};
 

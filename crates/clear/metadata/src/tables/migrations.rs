@@ -1,12 +1,12 @@
 //! The schema, version by version.
 //!
-//! Takes   a keyed connection
-//! Gives   the same one with the newest schema, or a refusal
-//! Never   changes a version that was released: what is new goes into a further step
+//! Takes   a connection that has its key
+//! Gives   the same connection with the newest schema, or a refusal
+//! Never   changes a version that was released: additions are a further step
 //! Spec    spec/4-metadata.md, 4.3 and 4.4
 //!
 //! Invariants
-//!  (1) `user_version` is the count of steps applied, changed in the transaction of the step.  [4.3.1]
+//!  (1) `user_version` is the number of steps applied. The transaction of a step changes it.   [4.3.1]
 
 use rusqlite::Connection;
 

@@ -1,8 +1,8 @@
-//! Turns the numbers that the store hands out and keeps into the bytes of one setting, and back.
+//! Turns the counters of the store into the bytes of one setting, and back.
 //!
-//! Takes   numbers, or the bytes of the setting `counters`
-//! Gives   the reverse: bytes for numbers, numbers for bytes
-//! Never   gives a number twice, except ones whose commit was lost: then nothing durable names them
+//! Takes   counters, or the bytes of the setting `counters`
+//! Gives   the reverse: bytes for counters, counters for bytes
+//! Never   assigns a number twice, unless its commit was lost: then nothing durable refers to it
 //! Spec    spec/4-metadata.md, 4.6
 
 use crate::error::{Error, Result};

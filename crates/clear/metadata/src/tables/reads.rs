@@ -1,4 +1,4 @@
-//! Every question that can be asked of the database, on any connection.
+//! Every query on the database, for any connection.
 //!
 //! Takes   a connection and the keys of a row
 //! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes

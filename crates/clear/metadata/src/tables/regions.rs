@@ -2,12 +2,12 @@
 //!
 //! Takes   sorted extents of one region, or the bytes of a row
 //! Gives   the reverse: bytes for extents, extents for bytes; or what is wrong with the bytes
-//! Never   panics on any bytes, or allocates more than eight times their length
+//! Never   panics on any input, or allocates more than eight times its length
 //! Spec    spec/4-metadata.md, 4.5
 //!
 //! Invariants
-//!  (1) Decoded extents are sorted, do not overlap, and each lies inside one cell and one block.   [4.5.3]
-//!  (2) One list of extents has one encoding: decoding anything else fails.                         [4.5.4]
+//!  (1) Decoded extents are sorted and do not overlap, and each is inside one cell and one block.  [4.5.3]
+//!  (2) A list of extents has exactly one encoding. Decoding anything else fails.                   [4.5.4]
 
 use strongroom_format::cbor::{unzigzag, zigzag};
 use strongroom_format::limits::BLOCK_BYTES_MAX;

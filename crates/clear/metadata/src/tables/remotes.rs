@@ -1,8 +1,8 @@
-//! What is known of the remotes of a vault: where they are, how far their logs were read, and what they have.
+//! The rows about the remotes of a vault: their addresses, how far their logs were read, and the objects that they have.
 //!
-//! Takes   nothing but questions; `store/remotes.rs` writes
-//! Gives   remotes by name, and what is published there, item by item
-//! Never   knows how a remote is reached, or what its log says
+//! Takes   queries only; `store/remotes.rs` writes
+//! Gives   remotes by name, and the objects published there, one by one
+//! Never   knows how to reach a remote, or the format of its log
 //! Spec    spec/4-metadata.md, 4.14
 
 use rusqlite::Row;

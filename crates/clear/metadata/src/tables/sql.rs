@@ -1,4 +1,4 @@
-//! Every SQL statement of the product, by name, and how often each ran.
+//! Every SQL statement of the product, by name, and how often each was executed.
 //!
 //! Takes   nothing
 //! Gives   the text of a statement, and a counter for it

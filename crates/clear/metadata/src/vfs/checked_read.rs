@@ -1,8 +1,8 @@
-//! Decides which bytes of a read SQLite may have: only pages of the newest commit, and nothing after the end of the log.
+//! Decides which bytes of a read SQLite gets: only pages of the newest commit, and nothing after the end of the log.
 //!
-//! Takes   where SQLite reads, and what the system's VFS put there
-//! Gives   the result code: that of the system, or that the page is of another state
-//! Never   reads by itself
+//! Takes   the offset of SQLite's read, and the bytes that the system's VFS read there
+//! Gives   a result code: the system's, or an error if the page is of another state
+//! Never   reads the file itself
 //! Spec    spec/4-metadata.md, 4.12.1
 
 use std::ffi::c_int;

@@ -1,19 +1,19 @@
-//! What SQLite does with an open file of the VFS.
+//! Carries out SQLite's operations on an open file of the VFS.
 //!
-//! Takes   its operations on the database, the log, the rollback journal
-//! Gives   them to the system's file, and counts them; a commit's writes to the log go in one write, with the seal;
-//!         frees the reserve when the disk is full, and tries again
+//! Takes   operations on the database, the log and the rollback journal
+//! Gives   each operation on the system's file, counted; one write to the log per commit, with its seal (a few if it is
+//!         long); a second try when the disk is full, after freeing the reserve
 //! Never   lets the database be mapped into memory, answers a request about the log before everything that SQLite wrote to
 //!         it is in the file, or gives a page that is not of the newest commit
 //! Spec    spec/4-metadata.md, 4.8 and 4.12
 //!
 //! Invariants
-//!  (1) A file of this VFS lies in memory that SQLite gives, `ShimFile` first, the system's file after it;
-//!      the system's file is open exactly from a successful `open` to `close`.
-//!  (2) Frames are gathered only between the calls of one commit. Whatever else SQLite asks of the log, they are
-//!      written first.                                                                            [4.8.6]
+//!  (1) A file of this VFS is in memory that SQLite allocates: `ShimFile` first, the system's file after it. The system's
+//!      file is open exactly from a successful `open` to `close`.
+//!  (2) Frames are gathered only between the calls of one commit. They are written before SQLite's next operation of any
+//!      other kind on the log.                                                                    [4.8.6]
 //!
-//! `unsafe` stands here because SQLite's interface is C.
+//! `unsafe` is used here because SQLite's interface is C.
 #![allow(
     unsafe_code,
     reason = "SQLite calls these functions through C pointers"

@@ -1,11 +1,11 @@
-//! The log file of a store's writer, for a thread that does not hold its connection.
+//! Shares the log file of a store's writer with a thread that does not hold the writer's connection.
 //!
-//! Takes   the system's file when SQLite opens the log, and when it closes it
+//! Takes   the system's file: when SQLite opens the log, and when it closes it
 //! Gives   that file while it is open
-//! Never   lets it be closed while a sync uses it
+//! Never   lets the file be closed while a sync uses it
 //! Spec    spec/4-metadata.md, 4.8
 //!
-//! `unsafe` stands here because a pointer of SQLite goes to another thread.
+//! `unsafe` is used here because a pointer of SQLite is sent to another thread.
 #![allow(unsafe_code, reason = "SQLite's files are C pointers")]
 
 use libsqlite3_sys as ffi;

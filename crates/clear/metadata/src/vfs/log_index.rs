@@ -1,13 +1,13 @@
-//! The index of the log, in memory: one process has a database open, so no file has to carry it.
+//! The index of the log, in memory: only one process has a database open, so the index needs no file.
 //!
-//! Takes   what SQLite asks for in place of shared memory, from every connection of a store
-//! Gives   regions of zeroed memory that all of them see, and locks between them
-//! Never   touches a file: whoever can write the vault folder cannot change the index under a running process
+//! Takes   the requests for shared memory that SQLite makes, from every connection of a store
+//! Gives   regions of zeroed memory that all connections share, and locks between the connections
+//! Never   touches a file: nobody who can write to the vault folder can change the index of a running process
 //! Spec    spec/4-metadata.md, 4.8.7
 //!
 //! Invariants
-//!  (1) A region stays where it is until the last connection has let go; the next one begins with none and recovers the index
-//!      from the log.
+//!  (1) A region stays allocated until the last connection has released it. The next connection starts without regions, and
+//!      recovers the index from the log.
 //!  (2) A lock is either exclusive to one connection or shared by several.
 
 use std::sync::atomic::AtomicU64;

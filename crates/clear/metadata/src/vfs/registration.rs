@@ -1,7 +1,7 @@
-//! Turns an id in a file's URI into the store whose file it is.
+//! Turns an id in the URI of a file into the store that the file belongs to.
 //!
-//! Takes   the `Database` of a store that opens
-//! Gives   what the URI of its database must say; to the VFS, the `Database` behind an id
+//! Takes   the `Database` of a store that is being opened
+//! Gives   the parameter for the URI of its database; for the VFS, the `Database` that has an id
 //! Never   gives the `Database` of a store that was dropped
 //! Spec    spec/4-metadata.md, 4.8.2
 

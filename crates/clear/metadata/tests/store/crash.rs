@@ -1,4 +1,4 @@
-//! What is there after the program ends without saying so.
+//! What a store holds when it is opened again after its program ended without closing it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A vault folder with a metadata database, and rows to put into it.
+//! Creates a vault folder with a metadata database, and rows to put into it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

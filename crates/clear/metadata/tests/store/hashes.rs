@@ -1,4 +1,4 @@
-//! Hashes of contents: found by file and by hash, missing where the content has another version, gone with the file.
+//! Hashes of contents: found by file and by hash, missing once the content has another version, and removed with the file.
 
 use strongroom_metadata::{ContentHash, InodeId, NodeKind, SCHEMA_VERSION, Store};
 

@@ -1,4 +1,4 @@
-//! What a commit costs the log: writes, and pages.
+//! How many writes to the log, and how many pages, a commit costs.
 
 use strongroom_metadata::limits::PAGE_BYTES;
 use strongroom_metadata::{InodeId, NodeKind, Store};

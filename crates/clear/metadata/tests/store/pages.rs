@@ -1,4 +1,4 @@
-//! The database is one state: pages, log and page tree of different states are never read as one.
+//! The database is one state: pages, log and page tree of different states are never read together as one.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the store refuses, and that a refusal changes nothing.
+//! The changes and databases that the store refuses; and that a refusal changes nothing.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A database that gets another key while it is in use.
+//! A database whose key changes while it is in use.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is stored comes back, and rows that belong together stay together.
+//! Rows are read back as they were stored, and rows that belong together stay consistent.
 
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{Epoch, Kind};

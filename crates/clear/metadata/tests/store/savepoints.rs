@@ -1,4 +1,4 @@
-//! A list of changes is kept or taken back whole.
+//! The changes since a savepoint are kept as a whole or rolled back as a whole.
 
 use strongroom_format::Epoch;
 use strongroom_metadata::{Error, InodeId, NodeKind, Place, Transaction};

@@ -1,4 +1,4 @@
-//! What a thief of the disk finds.
+//! What somebody who steals the disk can learn from the files.
 
 use std::fs;
 

@@ -1,13 +1,13 @@
-//! Reads what a pull brought down, before any row says that it is there.
+//! Reads the objects that a pull downloaded, before any row refers to them.
 //!
-//! Takes   the folder of what came, and the publications that name it
-//! Gives   blocks and revisions that prove themselves; what the trees of those revisions need
-//! Never   takes an object whose hash is not the one that a proven publication says
+//! Takes   the folder of downloaded objects, and the publications that name them
+//! Gives   verified blocks and revisions, and the blocks that the trees of these revisions need
+//! Never   accepts an object whose hash is not the one in a verified publication
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) A segment that is leaving has nothing live, and its file goes some time before its row: what needs its blocks now makes it a
-//!      finished one again, with the file that is here or the one that came.
+//!  (1) A segment in the state `Leaving` holds nothing live, and its file is removed some time before its row. If its blocks are
+//!      needed again, it becomes a finished segment again, with the file that is here or the downloaded one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! Does the owner's part of a backup: segments stay, and the database of one moment goes where the backup wants it.
+//! The owner's part of a backup: keeps all segments meanwhile, and copies the database of one moment to the backup.
 //!
-//! Takes   the session of somebody who copies the vault folder
-//! Gives   database, replica file and records of revisions of one moment
-//! Never   touches what the backup has before, except records that the vault no longer has
+//! Takes   the session of a process that copies the vault folder
+//! Gives   the database, the replica file and the records of revisions, all of one moment
+//! Never   changes files of the earlier backup, except that it removes records that the vault no longer has
 //! Spec    spec/10-folder.md, 10.4
 
 use std::collections::BTreeSet;

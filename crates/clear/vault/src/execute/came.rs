@@ -1,8 +1,8 @@
-//! Looks at the publications that came, before they are joined.
+//! Checks the publications that a pull downloaded, before they are joined.
 //!
-//! Takes   publications in the folder of what came, and what is known of the remote
-//! Gives   their contents, proven in their order; what of them is known already, and what they retire
-//! Never   takes one that does not follow from what was seen
+//! Takes   publications in the folder of downloaded objects, and the rows about the remote
+//! Gives   their contents, verified in order; which objects are known already, and which ones the publications retire
+//! Never   accepts a publication that does not follow those seen before
 //! Spec    spec/11-sync.md, 11.3 and 11.6
 
 use std::collections::HashSet;

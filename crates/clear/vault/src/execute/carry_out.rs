@@ -1,8 +1,8 @@
 //! Carries out the steps of a transaction, on a draft of the file system.
 //!
 //! Takes   a session and steps
-//! Gives   all of them done, and a note of it to the observers; or nothing, and which step failed
-//! Never   uses the file system itself while the draft is open: it would wait for itself
+//! Gives   all of them done, and a notice to the observers; or nothing done, and which step failed
+//! Never   uses the file system itself while the draft is open: that would be a deadlock
 //!
 //! Each step follows the same rules as the request of its name (`namespace.rs`, `content.rs`).
 

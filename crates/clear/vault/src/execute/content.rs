@@ -1,7 +1,7 @@
-//! Requests about what nodes hold: bytes, attributes, listings.
+//! Carries out requests about the content of nodes: bytes, attributes and listings.
 //!
 //! Takes   handles of a session, or the path to open
-//! Gives   bytes, counts, attributes; a note of each change to the observers
+//! Gives   bytes, counts and attributes; a notice of each change to the observers
 //! Never   reads or writes a handle that was not opened for it
 
 use strongroom_filesystem::{

@@ -1,12 +1,12 @@
-//! Notices that another copy of this folder acts as the same device, and makes this one a device of its own.
+//! Notices that another copy of this folder acts as the same device, and makes this copy a new device.
 //!
-//! Takes   publications that proved true; the order to become a new device
-//! Gives   a mark, which the next push acts on; room for what the other copy wrote under a name that both have
-//! Never   takes a copy for an attack, or a publication that this copy made for one of another
+//! Takes   verified publications; the request to become a new device
+//! Gives   a mark, on which the next push acts; room for the other copy's version of a segment that both copies have
+//! Never   treats a copy as an attack, or a publication of this copy as one of another
 //! Spec    spec/11-sync.md, 11.10
 //!
 //! Invariants
-//!  (1) A publication by the device of this copy that this copy did not seal was made by another copy.        [11.10.1]
+//!  (1) A publication by the device of this copy was made by another copy if this copy did not seal it.       [11.10.1]
 
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_format::publication::{PublishedSegment, SignedPublication};

@@ -1,8 +1,8 @@
-//! Does the owner's part of letting content go: which segments hold it, which remotes have them, and what goes and comes.
+//! The owner's part of evicting content: finds its segments and the remotes that have them; removes and fetches segments.
 //!
-//! Takes   the session of somebody who wants room, or content back
-//! Gives   segments with what was published of them; files that go and come
-//! Never   reaches a remote but to bring a segment back
+//! Takes   the session of a client that wants to free space, or wants content back
+//! Gives   segments with their published hashes; segment files removed or fetched
+//! Never   connects to a remote, except to fetch a segment
 //! Spec    spec/11-sync.md, 11.9
 
 use std::collections::{HashMap, HashSet};

@@ -1,8 +1,8 @@
 //! Carries out requests about hashes of contents in the process that owns the vault.
 //!
 //! Takes   a session and a request
-//! Gives   hashes of files, and files of hashes with their paths
-//! Never   answers with more than a frame holds
+//! Gives   the hashes of given files; the files with a given hash, and their paths
+//! Never   gives an answer that is longer than one message
 //! Spec    spec/4-metadata.md, 4.11
 
 use strongroom_crypto::HashAlgorithm;

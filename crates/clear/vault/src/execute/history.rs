@@ -1,7 +1,7 @@
 //! Carries out requests about revisions in the process that owns the vault.
 //!
 //! Takes   a session and a request
-//! Gives   revisions, what they differ in and hold, and what was restored or erased
+//! Gives   revisions; how they differ and what space they hold; what was restored or erased
 
 use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Taken};
 use strongroom_history::{NewRevision, Retention, RevisionId};

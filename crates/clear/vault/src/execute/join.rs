@@ -1,14 +1,15 @@
-//! Joins what others published into the living state: what came is counted, the merge is planned and carried out.
+//! Joins what others published with the current state: adds rows for downloaded blocks, plans the merge, and carries it out.
 //!
-//! Takes   publications that were not taken in yet, and what they name, in the folder of what came
-//! Gives   the living state with both sides in it; names that were given because of a conflict
-//! Never   loses what was written here meanwhile: then the plan is made again; fails for want of room for what is merged: then both
-//!         contents stay
+//! Takes   publications that were not taken in yet, and the objects that they name, downloaded
+//! Gives   the current state with the changes of both sides; the conflict names that were given
+//! Never   loses what was written here meanwhile: then the plan is made again; fails because there is no room for a merged text:
+//!         then both contents stay
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) What came is counted in the transaction that also shows it: cut anywhere, the state is the one before or the one behind.
-//!  (2) No record of a small sync that was made before is replayed onto what came, whose versions others counted.       [8.5]
+//!  (1) Rows for downloaded blocks are added in the transaction that shows the result: an interruption leaves the state before or
+//!      after it.
+//!  (2) No intent record from before a join is replayed onto joined content, whose versions other devices counted.      [8.5]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

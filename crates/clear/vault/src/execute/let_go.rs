@@ -1,13 +1,13 @@
-//! Knows what others let go at a remote although something here still lives in it, and gets it a place under another name.
+//! Tracks objects that others retired at a remote while this device still uses them, and stores their content under another name.
 //!
-//! Takes   what publications retire
-//! Gives   marks at what has to move; segments that nothing refers to any more
-//! Never   publishes again under a name that was retired: who removes it may be about to do so
+//! Takes   the objects that publications retire, that is, declare not live any more
+//! Gives   marks on the objects whose content has to move; segments that nothing refers to any more
+//! Never   publishes again under a retired name: the device that retired it may be about to remove that object
 //! Spec    spec/11-sync.md, 11.4 and 11.8
 //!
 //! Invariants
-//!  (1) What a publication retires is marked in the transaction that takes it in, also if it was uploaded here and never published.
-//!  (2) While something lives in a marked segment, nothing is published.                                    [11.4.9]
+//!  (1) Retired objects are marked in the transaction that takes the publication in, even those uploaded here but never published.
+//!  (2) While a marked segment holds anything live, nothing is published.                                   [11.4.9]
 
 use std::collections::HashSet;
 

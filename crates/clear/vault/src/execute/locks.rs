@@ -1,13 +1,13 @@
 //! Locks on whole files, as `flock(2)` has them: advisory, shared or exclusive, each held by one open file.
 //!
-//! Takes   a lock that somebody asks for on a file
-//! Gives   the lock, now or within a moment; or the answer that somebody else has it
-//! Never   keeps a lock for longer than its file is open, or stores one: the locks go with the process that owns the vault;
-//!         knows of locks of programs on a mount: those the kernel keeps by itself (`mount/src/capabilities.rs`)
+//! Takes   a request for a lock on a file
+//! Gives   the lock, now or within a moment; or the answer that somebody else holds it
+//! Never   keeps a lock for longer than its file is open, or stores one: locks end with the process that owns the vault; sees the
+//!         locks of programs on a mount: the kernel keeps those by itself (`mount/src/capabilities.rs`)
 //!
 //! Invariants
 //!  (1) One file is locked by any number of shared holders or by one exclusive one.
-//!  (2) A caller that waits is answered after `LOCK_WAIT`, and asks again: a connection is never taken for long.
+//!  (2) A waiting caller is answered after `LOCK_WAIT`, and asks again. So no connection is occupied for long.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! Requests about names: making, removing, moving, linking.
+//! Carries out requests about names: create, remove, move and link.
 //!
 //! Takes   paths
-//! Gives   the changed directory tree, and a note of each change to the observers
+//! Gives   the changed directory tree, and a notice of each change to the observers
 //! Never   looks at content
 
 use strongroom_filesystem::{self as filesystem, InodeId, NewNode, NodeKind, RenameMode};

@@ -1,8 +1,8 @@
-//! Knows of which files and directories the content is to stay here.
+//! Stores which files and directories are pinned: their content stays on this disk.
 //!
-//! Takes   paths that somebody pins, or does not want pinned any more
-//! Gives   their nodes, which this copy of the vault alone keeps
-//! Never   brings content here, or lets any go
+//! Takes   paths to pin, or to unpin
+//! Gives   their nodes, stored in this copy of the vault only
+//! Never   fetches or evicts content
 //! Spec    spec/11-sync.md, [11.9.8]
 
 use strongroom_filesystem::Error as FileError;

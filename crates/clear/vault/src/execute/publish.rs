@@ -1,12 +1,12 @@
-//! Seals and signs a publication: what is at the remote now, and what does not count there any more.
+//! Seals and signs a publication: which objects are at the remote now, and which ones it retires (declares not live).
 //!
-//! Takes   what was uploaded, what is to be named once more, and what is there although nobody published it
+//! Takes   the uploaded objects, those to name once more, and those at the remote that nobody published
 //! Gives   the next publication of that remote, sealed; nothing if it would say nothing new
-//! Never   retires what this device has or has not seen yet, or moves the base past something that only an earlier publication names
+//! Never   retires an object that this device has or does not know yet; moves the base past the only publication of a live object
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants
-//!  (1) A publication names a head only if all that the vault has is at the remote then.                     [11.4.3]
+//!  (1) A publication names a head, the revision of the device's state, only if all of the vault is at the remote.  [11.4.3]
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! Knows what the database has about remotes: where they are, what they have, and what they lack.
+//! Reads and writes the database rows about remotes: where they are, which objects they have, and which they lack.
 //!
-//! Takes   the session of somebody who reaches a remote
-//! Gives   rows, read and changed durably; what a push has to bring up
-//! Never   decides what becomes of it
+//! Takes   the session of a process that connects to a remote
+//! Gives   rows, read and durably changed; the objects that a push has to upload
+//! Never   decides what is done with them
 //! Spec    spec/4-metadata.md, 4.14
 
 use std::collections::HashSet;

@@ -1,12 +1,12 @@
 //! Lets one session at a time push to a remote.
 //!
 //! Takes   the number of a remote
-//! Gives   a turn, as long as it is kept; whoever comes meanwhile waits
-//! Never   holds up pushes to other remotes
+//! Gives   a turn, which lasts until it is dropped; other sessions wait for it
+//! Never   delays pushes to other remotes
 //! Spec    spec/11-sync.md, 11.4
 //!
-//! Two sessions of one device, as a command beside a mount that syncs, share what is known of a remote. What one has brought up and not
-//! published yet, the other would name or leave out.
+//! Two sessions of one device, such as a command and a mount that syncs, share the rows about a remote. Without turns, one session
+//! could wrongly name or leave out an object that the other has uploaded and not published yet.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Does the owner's part of remotes: what is known of them, what they lack, and publications, which need keys.
+//! The owner's part of using remotes: the rows about them, the objects that they lack, and publications, which need keys.
 //!
-//! Takes   the session of somebody who reaches a remote
-//! Gives   publications sealed and signed; proven ones taken in
-//! Never   reaches a remote itself, or notes anything of one that no proven publication says
+//! Takes   the session of a process that connects to a remote
+//! Gives   publications, sealed and signed; verified ones taken in
+//! Never   connects to a remote itself, or records anything about one that no verified publication says
 //! Spec    spec/11-sync.md, 11.3 and 11.4
 //!
 //! Invariants
-//!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
+//!  (1) The rows about published objects say what that remote's publications say, up to the last one taken in.          [4.14]
 
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;

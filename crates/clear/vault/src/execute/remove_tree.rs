@@ -1,8 +1,8 @@
-//! Removes a directory and all below it, a bounded part with each request.
+//! Removes a directory and everything below it, a bounded part per request.
 //!
 //! Takes   a path
-//! Gives   whether all of it is gone; a note of each change to the observers
-//! Never   goes by a path below the directory: what somebody puts in the place of another node meanwhile is not followed
+//! Gives   whether everything is removed; a notice of each change to the observers
+//! Never   looks up paths below the directory: if somebody replaces a node there meanwhile, the new node is not followed
 
 use strongroom_filesystem::{self as filesystem, Attributes, InodeId, Listing, NodeKind};
 

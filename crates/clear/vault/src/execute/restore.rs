@@ -1,13 +1,13 @@
-//! Brings back what a snapshot holds.
+//! Restores files and directories from a snapshot.
 //!
 //! Takes   a snapshot, a path in it, and a target
-//! Gives   the same nodes, made again beside their place and put there in one step; files that were erased are left out and reported
-//! Never   copies content, or removes what it replaces before the new is whole
+//! Gives   the same nodes, created beside their target and moved into place in one step; erased files are left out and reported
+//! Never   copies content, or removes the old nodes before the new ones are whole
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants
-//!  (1) What is brought back is made under a name of its own and takes its place by one rename; what was there goes
-//!      afterwards.
+//!  (1) Restored nodes are created under a temporary name, and take their place by one rename. The nodes that were there before are
+//!      removed afterwards.
 
 use std::collections::HashMap;
 

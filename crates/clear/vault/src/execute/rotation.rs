@@ -1,15 +1,15 @@
-//! Takes the keys of earlier epochs out of use: what they sealed is re-sealed in the background, then they are forgotten.
+//! Takes the keys of earlier epochs out of use: re-seals in the background everything under them, then forgets them.
 //!
-//! Takes   the wish for it, which `Keys::rotate` leaves in the metadata
-//! Gives   a vault in which nothing needs the old keys, and a header that does not have them
-//! Never   forgets a key that something durable needs, or keeps anybody from working meanwhile
+//! Takes   the request for it, which `Keys::rotate` stores in the metadata
+//! Gives   a vault in which nothing needs the old keys, and a header without them
+//! Never   forgets a key that something durable needs, or holds up other work meanwhile
 //! Spec    spec/1-keys.md, section 1.10
 //!
 //! Invariants
-//!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
-//!  (3) Every remote has the newest keys, and nothing under the old ones, before those are forgotten: what other devices publish from
-//!      then on needs no old key, and a device that comes late finds a header that has both.           [11.6.9]
-//!  (2) The process that opens the vault after a crash continues where the rows say that it stopped.    [1.10.1]
+//!  (1) Everything is re-sealed and durable, also records of revisions, before a header without the old keys is written.  [1.10.4]
+//!  (2) The process that opens the vault after a crash continues where the rows say that the rotation stopped.  [1.10.1]
+//!  (3) Before old keys are forgotten, every remote has the newest keys, and nothing under the old ones. So other devices need no
+//!      old key for later publications, and a device that comes late finds a header that has both.     [11.6.9]
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

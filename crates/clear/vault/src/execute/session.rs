@@ -1,8 +1,8 @@
-//! What one user of the vault holds open: the local process, or one client.
+//! A session: the nodes that one user of the vault holds open. That user is the local process or one client.
 //!
 //! Takes   nodes with their references
 //! Gives   handles for them
-//! Never   outlives its references: when a session ends, however it ends, all of them are given back
+//! Never   keeps a reference after its end: however a session ends, all its references are released
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,8 +1,9 @@
-//! Compares what is live at a remote with what is here.
+//! Compares what is live at a remote, which means published and not retired, with what this vault has.
 //!
-//! Takes   rows of what publications named
-//! Gives   what the next publication retires; which is the first that names something live
-//! Never   counts what another device began to push and has not ended: nobody here knows what it is for    [11.4.8]
+//! Takes   the rows about published objects
+//! Gives   the objects that the next publication retires, that is, declares not live; the first publication that names something
+//!         live
+//! Never   counts objects of a push that another device has not ended: nobody here knows what they are for  [11.4.8]
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! Carries out the steps of a verification in the process that owns the vault.
 //!
 //! Takes   a session and a step
-//! Gives   what is not as it was written: files of the folder, blocks, and what people lose with them
-//! Never   changes anything, or keeps anything between two steps
+//! Gives   damaged files of the folder, damaged blocks, and which files and snapshots lose content by them
+//! Never   changes anything, or stores anything between two steps
 //! Spec    spec/7-recovery.md
 
 use std::collections::{HashMap, HashSet};

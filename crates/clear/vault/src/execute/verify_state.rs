@@ -1,13 +1,13 @@
-//! Where a verification was stopped, kept so that the next one can continue: sealed, and good for nothing else.
+//! The saved state of a stopped verification, from which the next one can continue. It is sealed, and has no other use.
 //!
-//! Takes   how far a verification came; later, the wish to continue
-//! Gives   the saved progress, if only this vault can have written it and what it describes is unchanged
-//! Never   continues from anything else: then verification begins at the start, and says why
+//! Takes   the progress of a verification; later, the request to continue
+//! Gives   the saved progress, if only this vault can have written it, and if what it describes is unchanged
+//! Never   continues from any other state: then the verification starts from the beginning, and says why
 //! Spec    spec/7-recovery.md, [7.2.8] to [7.2.11]
 //!
 //! Invariants
-//!  (1) What is believed was sealed under the newest epoch of this vault, and is the last that was kept.  [7.2.9]
-//!  (2) The segments that it says were read still are the same segments, with the same lengths.    [7.2.10]
+//!  (1) An accepted state was sealed under the newest epoch of this vault, and is the last one that was saved.  [7.2.9]
+//!  (2) The segments that an accepted state lists as read are still the same segments, with the same lengths.  [7.2.10]
 
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::{ContentHasher, HashAlgorithm, SystemRandom};

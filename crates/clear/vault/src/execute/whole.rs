@@ -1,7 +1,7 @@
 //! Carries out requests about a vault as a whole: its facts, settings and keys.
 //!
 //! Takes   a session and a request
-//! Gives   a response, no longer than an answer may be
+//! Gives   a response within the length limit of answers
 
 use strongroom_filesystem::{self as filesystem, Filesystem};
 

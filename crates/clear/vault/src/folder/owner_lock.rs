@@ -1,8 +1,8 @@
 //! The lock that makes one process the owner of a vault.
 //!
 //! Takes   a vault folder
-//! Gives   the lock, or why not
-//! Never   waits; the kernel gives the lock back when the process ends, however it ends
+//! Gives   the lock, or the reason why it cannot be had
+//! Never   waits. The kernel releases the lock when the process ends, however it ends
 
 use std::fs::File;
 use std::io::ErrorKind;

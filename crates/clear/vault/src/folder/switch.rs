@@ -1,17 +1,17 @@
-//! Puts a new database in the place of the old one, so that a kill at any moment leaves one or the other.
+//! Replaces the database with a new one, so that a kill at any moment leaves one or the other.
 //!
 //! Takes   a vault folder whose lock is held
-//! Gives   the new database in its place. The old one lies beside it under another name after a recovery, and is gone after a
-//!         change of its key
+//! Gives   the new database in its place. After a recovery the old one is kept beside it under another name; after a change of its
+//!         key the old one is removed
 //! Never   removes an old database that was not whole
 //! Spec    spec/7-recovery.md, section 7.5
 //!
 //! Invariants
-//!  (1) Until the folder of the new database is renamed, nothing of the old one was touched. From then on the new one is
-//!      the valid one, and the next process that opens the vault for writing finishes the switch.
+//!  (1) Until the folder of the new database is renamed, the old database is untouched. From then on the new one is valid, and the
+//!      next process that opens the vault for writing finishes the switch.
 //!  (2) While the new database is still in its temporary folder, the file at the database's usual path is the old one.
-//!  (3) A header and a replica file that came with the new database take their places after it, with their second copies: until
-//!      then the folder is still there, and nobody opens the vault before all is finished.
+//!  (3) If a header and a replica file belong to the new database, they and their second copies are put in place after it. Until
+//!      then the folder of the new database still exists, and nobody opens the vault before the switch is finished.
 
 use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};

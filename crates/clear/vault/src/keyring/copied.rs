@@ -1,8 +1,8 @@
-//! Keeps in the metadata that another copy of this folder may act as the same device, and numbers inodes by the device.
+//! Stores in the metadata that another copy of this folder may act as the same device. Gives each device its own inode numbers.
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
-//! Gives   whether that device is one that another copy has too
-//! Never   says so of the device that takes its place: only this copy has the key of that
+//! Gives   whether another copy may act as that device too
+//! Never   says so of the device that replaces it: only this copy has the key of the new device
 //! Spec    spec/11-sync.md, 11.10
 
 use strongroom_crypto::Keyring;

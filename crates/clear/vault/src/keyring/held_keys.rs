@@ -1,23 +1,23 @@
-//! Changes the keys that a vault works with: in its folder, and in what runs on them.
+//! Changes the keys that a vault works with: in its folder, and in everything that uses them.
 //!
-//! Takes   a header that somebody made from the keys in use
+//! Takes   a header that was made from the keys in use
 //! Gives   the same header in the folder, and its newest epoch in use
-//! Never   believes a header: it must continue the one in use, and open for this device
+//! Never   trusts a header: it must continue the one in use, and must open for this device
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) A change goes in this order, and a cut anywhere leaves a vault that the next opening finishes:         [1.8.5]
-//!      1. a rotation: that it is wanted, in the metadata
+//!  (1) A change is stored in this order. If it is interrupted anywhere, the next opening finishes it:         [1.8.5]
+//!      1. for a rotation: the request for it, in the metadata
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header
-//!      4. `replica.json.next` becomes `replica.json`
-//!      5. the new epoch begins: what is sealed from here on is sealed under it
-//!      6. which records were seen, in the metadata
+//!      4. `replica.json.next` is renamed to `replica.json`
+//!      5. the new epoch begins: from here on everything is sealed under it
+//!      6. the membership records that were seen, in the metadata
 //!      7. the second copies of header and replica file
 //!      8. the new key of the database
-//!  (2) Of several changes made from one header exactly one is installed; the others fail as stale.
+//!  (2) Of several changes made from one header, exactly one is installed. The others fail as stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
-//!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
+//!  (4) Keys are forgotten only after it is durable that nothing needs them, and the newest keys are never forgotten.  [1.10.4]
 
 use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica, SystemRandom, UnlockError};
 use strongroom_filesystem::Filesystem;

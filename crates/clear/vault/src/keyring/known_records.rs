@@ -1,7 +1,7 @@
-//! Keeps in the metadata which header was seen last, and which of its membership records were not made here.
+//! Stores in the metadata which header was seen last, and which of its membership records were not made by this copy.
 //!
 //! Takes   the settings of a vault, and a header that opened
-//! Gives   an error for a header that is older or another's; else the records that this copy learned from the folder
+//! Gives   an error for an older header or one of another vault; else the records that this copy learned from the folder
 //! Never   refuses a record because another member made it: the record is reported until a person accepts it
 //! Spec    spec/1-keys.md, [1.9.7] and [1.9.11]
 

@@ -1,12 +1,12 @@
-//! Gives the database a new metadata key once an epoch has begun: whoever knew a key of an earlier one may know the old one.
+//! Gives the database a new metadata key after an epoch has begun: anyone who had keys of an earlier epoch may know the old one.
 //!
-//! Takes   a vault folder whose lock is held, its keys, and what has the database open
-//! Gives   the replica file with the new key in its place, together with the database under it
-//! Never   leaves a database that no replica file opens, or the old key in use once it has returned without an error
+//! Takes   a vault folder whose lock is held, its keys, and the file system that has the database open
+//! Gives   a replica file with the new key, put in place together with the database under that key
+//! Never   leaves a database that no replica file opens, or uses the old key after it has returned without an error
 //! Spec    spec/4-metadata.md, 4.13; spec/1-keys.md, 1.8
 //!
 //! Invariants
-//!  (1) Database and replica file change places in one step, which the next opening finishes if it is cut off.
+//!  (1) Database and replica file are exchanged in one step. If that step is interrupted, the next opening finishes it.
 
 use std::cell::Cell;
 use std::io;

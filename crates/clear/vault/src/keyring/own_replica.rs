@@ -1,12 +1,12 @@
-//! Finds the replica file that belongs to the header, also when a change of keys was cut off between the two.
+//! Finds the replica file that belongs to the header, even if a change of keys was interrupted between the two.
 //!
 //! Takes   a vault folder
-//! Gives   header and replica of one moment; the replica that a cut left beside its place is put there
-//! Never   writes while it only looks
+//! Gives   the header and the replica file of one moment; a replica file that an interruption left beside its place is moved there
+//! Never   writes if the caller only looks
 //! Spec    spec/1-keys.md, [1.8.5]
 //!
 //! Invariants
-//!  (1) A replica file is acted on only if its device is a member by the header in use.
+//!  (1) A replica file is used only if its device is a member according to the header in use.
 
 use strongroom_crypto::{Keyring, Replica, Secret, SystemRandom, UnlockError};
 use strongroom_format::{Header, ReplicaFile};

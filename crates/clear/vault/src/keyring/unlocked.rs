@@ -1,7 +1,7 @@
-//! Keys of a vault whose secret was right, before anything runs on them.
+//! The keys of a vault whose secret was correct, before anything uses them.
 //!
 //! Takes   a vault folder, and a secret or keys that this process had before
-//! Gives   its keys and its replica file; the parts of the folder that follow them
+//! Gives   its keys and its replica file; the parts of the folder that depend on them
 //! Never   judges whether the folder is the newest state of the vault
 //! Spec    spec/1-keys.md, section 1.9
 //!

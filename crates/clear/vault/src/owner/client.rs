@@ -1,8 +1,8 @@
-//! Asks the owner of a vault, from another process or another opening in the same one.
+//! Sends requests to the owner of a vault: another process, or another opening of the vault in this process.
 //!
 //! Takes   requests
-//! Gives   the owner's answers; if none comes, certainty about what happened
-//! Never   sends a key, or a request a second time that might have been carried out
+//! Gives   the owner's answers; if none comes, whether the request may have been carried out
+//! Never   sends a key, or repeats a request that may have been carried out
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

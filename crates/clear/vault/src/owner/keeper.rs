@@ -1,8 +1,8 @@
-//! Keeps recording what is seen of a vault while it is open.
+//! Updates, while a vault is open, the record of the last state that was seen of it.
 //!
 //! Takes   an open vault
-//! Gives   a record at most `INTERVAL` behind what is durable; once the vault is closed, it is not behind at all
-//! Never   makes anybody wait for it, or syncs anything of the vault
+//! Gives   a record at most `INTERVAL` older than the durable state; after the vault is closed, the record is up to date
+//! Never   makes anybody wait for it, or syncs files of the vault
 //! Spec    spec/9-seen.md, section 9.2
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The one way from the public API to the file system: here, or in the process that owns the vault.
+//! The one way from the public API to the file system: in this process, or in the process that owns the vault.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

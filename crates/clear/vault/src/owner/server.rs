@@ -1,11 +1,11 @@
 //! Serves the clients of a vault that this process owns.
 //!
 //! Takes   connections of processes of the same user
-//! Gives   each its own session, and answers to its requests, in order on one connection
-//! Never   lets a client that vanishes keep anything open, or a request get lost when the owner leaves
+//! Gives   a session for each client, and answers to its requests, in order on each connection
+//! Never   lets a client that vanishes keep anything open, or loses a request when the owner leaves
 //!
 //! Invariants
-//!  (1) A request that was read whole is answered: with its result, or with `Leaving` and not carried out.
+//!  (1) A request that was read whole is answered: with its result, or with `Leaving` if it was not carried out.
 //!  (2) After `stop` no thread of the server uses the file system.
 
 use std::collections::HashMap;

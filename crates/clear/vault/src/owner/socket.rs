@@ -1,12 +1,12 @@
-//! Where the socket of a vault lies, and who may be on the other side of it.
+//! The place of a vault's socket, and which processes may be at its other end.
 //!
 //! Takes   the identity of a vault folder
 //! Gives   a listening socket in a folder that only this user can enter, or a connection to one
 //! Never   talks to a process of another user
 //!
 //! Invariants
-//!  (1) Both sides ask the kernel for the other's user before a byte is believed.
-//!  (2) An owner can be reached as long as it runs, also when the folder of its socket is removed.
+//!  (1) Each side asks the kernel which user the other side runs as, before it trusts a byte.
+//!  (2) An owner can be reached as long as it runs, even if the folder of its socket is removed.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,12 +1,12 @@
-//! Explains what a database does not know: snapshots are kept again, content gets a name, and the rest goes aside.
+//! Registers what the database does not know: snapshots are kept again, content gets a name, and other files are set aside.
 //!
-//! Takes   a repair under way, and what lies in the segments
+//! Takes   a repair in progress, and the contents of the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
-//! Never   removes a file of the vault folder, or changes the living state except `lost+found`
+//! Never   removes a file of the vault folder, or changes the current state except `lost+found`
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A snapshot is kept again in one transaction with the rows of its blocks and their references.
+//!  (1) A snapshot is kept again by one transaction, with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,14 +1,14 @@
-//! Brings back from remotes what a verification finds damaged or lost.
+//! Fetches from remotes what a verification finds damaged or lost.
 //!
-//! Takes   a repair under way, and the remotes that it may use
-//! Gives   segment files with the bytes that were pushed, in the place of damaged ones; lost blocks stored again under their names
-//! Never   uses a byte that did not prove true, fetches what is sound here, or fails because a remote does
+//! Takes   a repair in progress, and the remotes that it may use
+//! Gives   segment files with the bytes that were pushed, in place of damaged ones; lost blocks, stored again under their names
+//! Never   uses a byte that was not verified, fetches what is sound here, or fails because a remote fails
 //! Spec    spec/7-recovery.md, [7.7.11] to [7.7.13]
 //!
 //! Invariants
-//!  (1) A segment file is replaced in one step, by bytes whose hash is the one that a publication said: killed at any moment, the
-//!      damaged or the right file is there.
-//!  (2) A block out of another segment counts only if it opens under its name.
+//!  (1) A segment file is replaced in one step, by bytes that have the published hash. After a kill at any moment, the damaged file
+//!      or the right one is in place.
+//!  (2) A block from another segment is used only if it opens under its name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

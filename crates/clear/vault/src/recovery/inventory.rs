@@ -1,15 +1,16 @@
-//! What the segment files hold by themselves, without any database.
+//! Lists what the segment files hold, without using a database.
 //!
 //! Takes   the segments of a vault folder, and the keys
-//! Gives   where every block lies that is left, and the content of those that are asked for
-//! Never   changes a file, or believes an index that no key of the vault opens
+//! Gives   where each block that is left is stored, and the content of requested blocks
+//! Never   changes a file, or trusts an index that no key of the vault opens
 //! Spec    spec/7-recovery.md, section 7.3
 //!
 //! Invariants
-//!  (1) A block of a file is listed only if its checksum fits, or if it or at least one of its chunks opened. Whatever opens
-//!      the block proves what its kind needs beyond that. One that is away is content, and proves itself when it came.
+//!  (1) A block in a file is listed only if its checksum is right, or if it or at least one of its chunks opened. The reader of a
+//!      block proves what its kind needs beyond that. A block that is only at a remote is content, and is verified when it is
+//!      fetched.
 //!
-//! Memory: some 100 bytes per block.
+//! Memory: about 100 bytes per block.
 
 use std::collections::HashMap;
 use std::ops::Range;

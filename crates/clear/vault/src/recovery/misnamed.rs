@@ -1,13 +1,13 @@
-//! Renames segment files whose header says another name.
+//! Renames segment files whose name differs from the name in their header.
 //!
 //! Takes   the folder of segments
-//! Gives   each file whose header is sound under the name that it says, where that name is free or becomes free
+//! Gives   each file with a sound header under the name that the header says, if that name is free or becomes free
 //! Never   overwrites a file, or opens a block
 //! Spec    spec/7-recovery.md, [7.7.2]
 //!
 //! Invariants
-//!  (1) Killed between two renames, no file is under the name of another; a file left under a temporary name gets
-//!      its name at the next repair.
+//!  (1) After a kill between two renames, no file has the name of another. A file that is left under a temporary name gets its name
+//!      at the next repair.
 
 use std::io::Read;
 

@@ -1,15 +1,15 @@
-//! Rebuilds the rows of a vault, from its snapshots and from what lies in its segments.
+//! Rebuilds the rows of a vault from its snapshots and its segments.
 //!
-//! Takes   an empty metadata store, an inventory, the revisions that could be read
-//! Gives   rows that agree with one another and with the segments; what could not be brought back, by path and bytes
-//! Never   shows zeros where bytes are lost: such a range names a block that does not open
+//! Takes   an empty metadata store, an inventory, and the revisions that could be read
+//! Gives   rows that agree with one another and with the segments; a list of what is lost, by path and bytes
+//! Never   shows zeros where bytes are lost: such a range refers to a block that does not open
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!
 //! Invariants
-//!  (1) Each block that a snapshot names has a row with the reference count that the engine would give.    [6.3.4]
-//!  (2) Content that nothing names has a row too, and a name in `lost+found`.
+//!  (1) Each block that a snapshot refers to has a row, with the reference count that the file system would give it.  [6.3.4]
+//!  (2) Content that nothing refers to has a row too, and a name in `lost+found`. A clone leaves such content out.
 //!
-//! Memory: some 200 bytes per block and 100 per node.
+//! Memory: about 200 bytes per block and 100 per node.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,13 +1,13 @@
-//! Brings a vault back whose database, header or replica file is lost or ruined.
+//! Recovers a vault whose database, header or replica file is lost or damaged.
 //!
 //! Takes   a vault folder that nobody has open, and a secret
-//! Gives   a vault that opens, in the state of its newest readable revision; a report of what could not be brought back
-//! Never   deletes or overwrites what was there: an old database is kept beside the new one
+//! Gives   a vault that opens, in the state of its newest readable revision; a report of what could not be recovered
+//! Never   deletes or overwrites what was there: the old database is kept beside the new one
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) Killed at any moment, the folder is as it was before, or finished by the next opening.             [switch]
-//!  (2) Done twice, the second time finds a sound vault and changes nothing.
+//!  (1) After a kill at any moment, the folder is as it was before, or the next opening finishes the recovery.  [switch]
+//!  (2) A second recovery finds a sound vault and changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;

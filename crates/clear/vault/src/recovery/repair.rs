@@ -1,14 +1,14 @@
-//! Mends what a verification finds: from remotes, from other copies, from tables, and at last by setting apart what cannot be mended.
+//! Repairs what a verification finds: from remotes, from other copies and from tables. It sets aside what cannot be repaired.
 //!
 //! Takes   a vault folder that nobody has open, a secret, and which remotes may be used
-//! Gives   a vault in which everything that can be read can be found, and a report of exactly what cannot
+//! Gives   a vault in which everything readable can be found, and a report of exactly what is not readable
 //! Never   deletes what it cannot explain: such files go to the folder `unexplained`, such content to `lost+found`
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A block is mended by storing its proven content again under its name: files and snapshots that name it do not change.
-//!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
-//!  (3) Done twice, the second time finds nothing to do.
+//!  (1) A block is repaired by storing its proven content again under its name. Files and snapshots that refer to it do not change.
+//!  (2) After a kill at any moment, what was repaired stays repaired, and nothing is worse than before.
+//!  (3) A second repair finds nothing to do.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

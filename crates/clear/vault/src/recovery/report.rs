@@ -1,4 +1,4 @@
-//! What a recovery says that it did, and what it could not do.
+//! The report of a recovery: what it did, and what it could not do.
 
 use crate::request::history::RevisionInfo;
 use crate::{Damage, FileProblem};

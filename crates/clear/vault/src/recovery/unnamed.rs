@@ -1,8 +1,8 @@
-//! Gives names to what nothing names: content of segments goes to `lost+found`.
+//! Puts content of segments to which nothing refers into `lost+found`, so that it has a name.
 //!
-//! Takes   a rebuilding whose snapshots and living state are written
-//! Gives   one file for each segment that holds content which neither names
-//! Never   drops such content: nobody can tell what was removed from what was just stored
+//! Takes   a rebuild that has written its snapshots and the current state
+//! Gives   one file for each segment with content to which neither of them refers
+//! Never   drops such content: nobody can tell removed content from content that was just stored
 //! Spec    spec/7-recovery.md, [7.4.5]
 
 use strongroom_format::{BlockId, Kind, hex};

@@ -1,8 +1,8 @@
-//! A verification from outside: step by step, so that it can report progress, stop, and continue another day.
+//! Runs a verification step by step, so that it can report progress, stop, and continue another day.
 //!
-//! Takes   an open vault, how deep to look, and a function that hears of the progress
+//! Takes   an open vault, how deep to look, and a function that is called with the progress
 //! Gives   a report that names files, bytes and snapshots; or a state from which to continue
-//! Never   continues from a state that the vault did not keep (`verify_state.rs`)
+//! Never   continues from a state that the vault did not save (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
 use std::collections::BTreeMap;

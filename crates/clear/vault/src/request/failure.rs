@@ -1,7 +1,7 @@
-//! Errors on their way from the owner of a vault to its clients.
+//! Errors, as the owner of a vault sends them to its clients.
 //!
-//! Takes   an error that carrying out a request gave
-//! Gives   as much of it as travels, and from that the error that the client's caller sees
+//! Takes   an error of a request
+//! Gives   the part of it that is sent, and from that part the error that the caller of the client gets
 //! Never   carries a key or a passphrase
 
 use serde::{Deserialize, Serialize};

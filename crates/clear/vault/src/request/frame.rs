@@ -1,8 +1,8 @@
 //! Turns messages into frames on the owner's socket and back.
 //!
 //! Takes   a value that serde knows, or a stream of bytes
-//! Gives   a frame: length as 4 bytes little-endian, then the value in postcard's encoding; or the value
-//! Never   believes a length beyond `FRAME_BYTES_MAX`, or reserves memory for bytes that did not come
+//! Gives   a frame: length as 4 bytes little-endian, then the value in postcard's encoding; or the value of a frame
+//! Never   accepts a length beyond `FRAME_BYTES_MAX`, or allocates memory for bytes that did not arrive
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};

@@ -1,7 +1,7 @@
-//! How a connection begins: what a client and the owner say first.
+//! The greeting: the first messages of a client and the owner on a connection.
 //!
 //! Takes   nothing
-//! Gives   values that travel before `request.rs`, under its version
+//! Gives   values that are sent before those of `request.rs`, under the same protocol version
 //! Never   carries a key
 
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! What can be asked about hashes of contents, and what is answered.
+//! Requests about hashes of contents, and their answers.
 //!
 //! Takes   the calls of the public API
-//! Gives   values that travel with `request.rs`, under its version
-//! Never   carries content, or more than a frame holds: the client asks again where an answer ended
+//! Gives   values that are sent with `request.rs`, under its protocol version
+//! Never   carries content, or more than one message holds: the client asks again for what comes after the end of an answer
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::InodeId;

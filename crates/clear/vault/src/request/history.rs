@@ -1,7 +1,7 @@
-//! What can be asked about snapshots, and what is answered.
+//! Requests about snapshots, and their answers.
 //!
 //! Takes   the calls of the public API
-//! Gives   values that travel with `request.rs`, under its version
+//! Gives   values that are sent with `request.rs`, under its protocol version
 //! Never   carries a key
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! What a vault says of itself.
+//! What a vault reports about itself.
 //!
-//! A new field is filled in `open.rs`, kept true in `execute/session.rs` if it changes while the vault is open, and raises
-//! `PROTOCOL` in `request.rs`; the test is `cli/tests/about.rs`.
+//! To add a field: fill it in `open.rs`, update it in `execute/session.rs` if it changes while the vault is open, and raise
+//! `PROTOCOL` in `request.rs`. The test is `cli/tests/about.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! How a file is to be locked, on its way.
+//! The kind of lock that a request asks for.
 //!
 //! Takes   what a program asks for
-//! Gives   values that travel with `request.rs`, under its version
+//! Gives   values that are sent with `request.rs`, under its protocol version
 
 use serde::{Deserialize, Serialize};
 

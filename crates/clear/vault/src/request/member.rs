@@ -1,7 +1,7 @@
-//! Shows who belongs to a vault.
+//! The members of a vault, as they are shown to a person.
 //!
-//! Takes   what the verified membership chain says
-//! Gives   names short enough to be read, and who added whom
+//! Takes   the verified chain of membership records
+//! Gives   shortened names, and which member added which
 //! Never   shows a key
 
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! What can be asked about the remotes of a vault.
+//! Requests about the remotes of a vault.
 //!
 //! Takes   the calls of the public API
-//! Gives   values that travel with `request.rs`, under its version
-//! Never   carries a key in clear; an address may hold credentials, which its `Debug` does not show
+//! Gives   values that are sent with `request.rs`, under its protocol version
+//! Never   carries a key in clear. An address may hold credentials, which its `Debug` does not show
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! The steps of a transaction on their way.
+//! The steps of a transaction, as they are sent to the owner.
 //!
 //! Takes   `Operation`s
-//! Gives   values that travel with `request.rs`, under its version
-//! Never   takes a list beyond its bounds from the socket
+//! Gives   values that are sent with `request.rs`, under its protocol version
+//! Never   accepts a list beyond its bounds from the socket
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! What can be asked about damage, and what is answered.
+//! Requests about damage, and their answers.
 //!
 //! Takes   the steps of a verification
-//! Gives   values that travel with `request.rs`, under its version
-//! Never   carries a key, or more than a frame holds: the client asks again where an answer ended
+//! Gives   values that are sent with `request.rs`, under its protocol version
+//! Never   carries a key, or more than one message holds: the client asks again for what comes after the end of an answer
 
 use serde::{Deserialize, Serialize};
 

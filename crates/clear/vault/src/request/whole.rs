@@ -1,7 +1,7 @@
-//! What can be asked of a vault as a whole: its facts, settings, keys, and a copy of its folder.
+//! Requests about a vault as a whole: its facts, its settings, its keys, and a copy of its folder.
 //!
 //! Takes   the calls of the public API
-//! Gives   values that travel with `request.rs`, under its version
+//! Gives   values that are sent with `request.rs`, under its protocol version
 //! Never   carries a key in clear
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! Decides what a vault folder is to this user: the one that was seen before, a copy, a moved one, or an older one.
+//! Decides what a vault folder is to this user: the folder that was seen before, a copy, a moved folder, or an older state.
 //!
-//! Takes   the places of a vault that were recorded, and the folder at hand
-//! Gives   a verdict; a pure function, so that its table is its test
+//! Takes   the recorded places of a vault, and the folder at hand
+//! Gives   a verdict, from a pure function that one table of cases tests
 //! Never   looks at a disk or a clock
 //! Spec    spec/9-seen.md, section 9.3
 

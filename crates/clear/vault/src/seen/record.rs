@@ -2,7 +2,7 @@
 //!
 //! Takes   places, or bytes
 //! Gives   the reverse: bytes for places, places for bytes
-//! Never   believes bytes beyond the bounds, or keeps more places than `PLACES_MAX`
+//! Never   accepts bytes beyond the bounds, or keeps more places than `PLACES_MAX`
 //! Spec    spec/9-seen.md, section 9.2
 
 use std::ffi::{OsStr, OsString};

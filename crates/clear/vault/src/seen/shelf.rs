@@ -1,13 +1,13 @@
-//! The folder of the records, so that nothing that lies in it leads anywhere else and no writer undoes another's work.
+//! The folder of the records: no file in it can redirect a reader, and no writer undoes the work of another.
 //!
 //! Takes   a folder of this user
-//! Gives   bounded reads, replacement whole or not at all, a lock
-//! Never   follows a link, waits for a pipe, or works in a folder that others can write
+//! Gives   bounded reads, replacement of whole files, a lock
+//! Never   follows a link, waits for a pipe, or uses a folder that others can write to
 //! Spec    spec/9-seen.md, section 9.2
 //!
 //! Invariants
-//!  (1) A file is replaced by exclusive creation under a random name, write, sync, rename; and only under the lock.
-//!  (2) The folder is bounded: of more than `VAULTS_MAX` files the one written longest ago makes room.
+//!  (1) A file is replaced only under the lock: by exclusive creation under a random name, write, sync, rename.
+//!  (2) At most `VAULTS_MAX` files are kept: the one that was written longest ago is removed first.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};

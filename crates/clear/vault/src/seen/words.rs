@@ -1,8 +1,8 @@
-//! Says what is the matter with a vault folder, for a person who has to decide.
+//! Explains to a person, who has to decide, what is wrong with a vault folder.
 //!
-//! Takes   what was seen, and what is there
-//! Gives   sentences: what, since when, what to do
-//! Never   passes on a path with characters that act on a terminal
+//! Takes   what was seen, and what the folder has now
+//! Gives   sentences: what is wrong, since when, and what to do
+//! Never   prints a path with characters that control a terminal
 
 use std::path::Path;
 

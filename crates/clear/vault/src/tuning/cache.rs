@@ -1,12 +1,12 @@
-//! Remembers what was measured, in a folder of the user.
+//! Remembers the results of measurements, in a folder of the user.
 //!
 //! Takes   a folder, a machine, a choice
 //! Gives   the choice that was remembered for exactly this machine, or none
-//! Never   fails a vault: whatever is wrong with the file, it is measured again
+//! Never   makes a vault fail: if anything is wrong with the file, the measurement is repeated
 //!
 //! Invariants
-//!  (1) The file is replaced whole, under a lock: a reader sees one state or another, and no writer undoes another's.
-//!  (2) The file is bounded: the entry written longest ago makes room.
+//!  (1) The file is replaced whole, under a lock: a reader sees one state, and no writer undoes the work of another.
+//!  (2) The file is bounded: the entry that was written longest ago is removed first.
 //!  (3) Nothing is written into a folder of another user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};

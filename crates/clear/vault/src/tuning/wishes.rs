@@ -1,4 +1,4 @@
-//! The preferences for providers that a user saved: the file `providers.conf`, which may be written by hand.
+//! The preferences for providers that a user saved: the file `providers.conf`, which can be edited by hand.
 //!
 //! Takes   preferences
 //! Gives   lines `ALGORITHM=PROVIDER`, and preferences from them; what follows a `#` is a comment

@@ -1,4 +1,4 @@
-//! A vault of its own for each test, and content for it.
+//! A separate vault for each test, and content for it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test program uses a part of it")]

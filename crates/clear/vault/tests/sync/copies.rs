@@ -1,4 +1,4 @@
-//! Folders that were copied or put back: each goes on as a device of its own, and nobody else is harmed.
+//! Folders that were copied, or restored in an older state: each continues as a device of its own, and no other device is harmed.
 
 use std::collections::BTreeSet;
 use std::fs;

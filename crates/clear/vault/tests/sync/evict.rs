@@ -1,4 +1,4 @@
-//! Content that lies only at a remote: it goes only if a remote has it, comes back when it is read, and is damage to nobody.
+//! Content that only a remote has: it is evicted only if a remote has it, returns when it is read, and is never reported as damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};

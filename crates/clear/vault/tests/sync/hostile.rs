@@ -1,4 +1,4 @@
-//! What a remote does to its log, its headers and its names, and what is said of it; every other lie is in the simulator.
+//! Changes that a remote makes to its log, headers and names, and how they are reported. The simulator tests every other lie.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Keys that change, and devices that go, while devices sync: nobody is held up, nobody who went comes back.
+//! Keys that change, and devices that are removed, while devices sync: no device is held up, and no removed device comes back.
 
 use std::fs;
 

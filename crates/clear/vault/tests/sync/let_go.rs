@@ -1,4 +1,4 @@
-//! What one device let go, snapshots and the blocks of files, while another has it still, or publishes it.
+//! Snapshots and blocks that one device removed while another still has them, or publishes them.
 
 use std::fs;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Several devices on one remote: what each writes comes to the others, conflicts are kept, nothing is lost however it is cut.
+//! Several devices at one remote: each gets the others' changes, conflicts are kept, and no interruption loses anything.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Clones whose content stays at the remote: nothing is read wrong, nothing is lost by them, and cut off they are no vault.
+//! Clones whose content stays at the remote: they read nothing wrong and lose nothing, and an interrupted clone is no vault.
 
 use std::fs;
 use std::path::{Path, PathBuf};

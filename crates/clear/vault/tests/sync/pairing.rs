@@ -1,4 +1,4 @@
-//! A new device that is let in by a code: what it gets, who else gets nothing, and what becomes of it when either side is cut off.
+//! A new device that a code lets in: what it gets, that nobody else gets anything, and what an interruption of either side leaves.
 
 use std::fs;
 use std::mem::forget;

@@ -1,4 +1,4 @@
-//! What goes from a remote because nothing refers to it any more, beside devices that push, pull, or were away.
+//! Pruning: unreferenced objects are removed from a remote while devices push, pull, or have been offline.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Texts that several devices wrote: lines of all where that is plain, two files where it is not, and one result on every device.
+//! Texts that several devices changed: merged lines where that is safe, two files where it is not, the same result on every device.
 
 use super::*;
 

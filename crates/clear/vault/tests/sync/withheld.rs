@@ -1,4 +1,4 @@
-//! Passphrases and remotes: nobody can guess there, and every passphrase opens every device.
+//! Passphrases and remotes: nobody can try passphrases on a remote's objects, and every passphrase opens every device.
 
 use std::path::Path;
 use std::time::Instant;
