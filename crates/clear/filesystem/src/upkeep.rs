@@ -1,4 +1,4 @@
-//! Space, purges, old keys, and what is made durable: what the background does, and what callers wait for.
+//! Space, purges, old keys and durability: the work that the background does, and the waits of callers.
 
 pub(crate) mod background;
 pub(crate) mod compact;
