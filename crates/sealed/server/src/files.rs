@@ -4,9 +4,8 @@
 //! Gives   a file under a random name
 //! Never   makes a path from anything that a client sends
 //!
-//! The files of existing objects are in `objects`; a file that is being added or removed is in `moving`. Only the
-//! database defines which objects exist: when the server starts, each file in `moving` is moved to `objects` or removed
-//! accordingly. So no interruption leaves an object without bytes, or bytes without an object:
+//! Files of existing objects are in `objects`; a file that is being added or removed is in `moving`. Only the database defines which
+//! objects exist: at its start the server moves or removes each file in `moving` accordingly. So an interruption never separates object and bytes:
 //!
 //! | | first | then the transaction | at last |
 //! |---|---|---|---|

@@ -1,14 +1,12 @@
 //! A server that keeps sealed objects for the vaults of many accounts, and the order of their publications.
 //!
 //! Takes   a folder, an address to listen on; requests of `strongroom_remote::protocol`
-//! Gives   objects that are created once, and that only clients with the token of their account can read; notice of new
-//!         publications
+//! Gives   objects that are created once and read only with the token of their account; notice of new publications
 //! Never   has a key, a file name or a plaintext byte of a vault; keeps or logs a token
 //! Spec    docs/adr/0035-a-server-of-our-own.md; spec/11-sync.md, 11.1
 //!
 //! Invariants
-//!  (1) An object that was acknowledged as created is durable and whole, and has the hash that the client
-//!      stated.                                                                                              [11.1.2]
+//!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
 //!  (2) An account can reach nothing of another account.
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
 #![forbid(unsafe_code)]
