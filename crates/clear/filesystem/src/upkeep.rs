@@ -1,4 +1,4 @@
-//! Space, purges, old keys and durability: the work that the background does, and the waits of callers.
+//! Space, purges, old keys and durability: background work, and operations that callers wait for.
 
 pub(crate) mod background;
 pub(crate) mod compact;

@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.2
 //!
 //! Invariants
-//!  (1) `Decoder` accepts exactly the bytes that `Encoder` writes: shortest heads, definite lengths.
+//!  (1) `Decoder` accepts exactly the bytes that `Encoder` writes: shortest heads, definite lengths.    [1.2.1]
 //!  (2) A length is compared with the number of bytes left before it is used.                            [1.2.3]
 
 use crate::FormatError;

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) A decoded header is within every bound of limits.rs.                         [1.7.1]
-//!  (2) The MAC covers every byte before its own line, as stored and not as re-encoded.
+//!  (2) The MAC covers every byte before its own line, as stored and not as re-encoded.                 [1.7.3]
 
 use crate::header_json::{JsonBody, JsonFile, fixed};
 use crate::json_file;

@@ -6,7 +6,8 @@
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants
-//!  (1) A number follows from the name below `.history`, the revision and the node, so it stays the same while these exist.
+//!  (1) A number follows from the name below `.history`, the revision and the node, so it stays the same while
+//!      these exist.                                                                                    [6.8.2]
 //!  (2) A node is kept in memory as long as anything refers to it.
 //!  (3) The top bit is set in the number of every node of a snapshot, and of no other node.
 

@@ -1,4 +1,5 @@
-//! The structural check: compares every page of the database and every table with the others, in the state of the last commit.
+//! The structural check: checks every page of the database, and compares every table with the others, in the state of
+//! the last commit.
 //!
 //! Takes   the rows, and the lengths of the segment files
 //! Gives   a list of contradictions; empty means sound

@@ -6,8 +6,8 @@
 //! Spec    spec/2-block.md, [2.1] to [2.17]
 //!
 //! Invariants
-//!  (1) Two plaintexts, or one plaintext in two contexts, never share a `BlockSecret`.
-//!  (2) Within a block no two chunks share a nonce, and only the last is flagged.
+//!  (1) Two plaintexts, or one plaintext in two contexts, never share a `BlockSecret`.            [2.12] [2.14]
+//!  (2) Within a block no two chunks share a nonce, and only the last is flagged.                        [2.17]
 
 use crate::keys::{BlockKey, KEY_BYTES};
 use crate::providers::{Blake3, NONCE_BYTES_MAX, Nonce};

@@ -6,7 +6,8 @@
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants
-//!  (1) Opening recomputes the payload's id under a key from the same secret, so that no two secrets open one payload.
+//!  (1) Opening recomputes the payload's id under a key from the same secret, so that no two secrets open one
+//!      payload.                                                                                        [1.6.3]
 //!  (2) The payload holds the vault id, so that a slot copied from another vault is noticed.                    [1.6.2]
 
 use crate::blocks::block_sealer::BlockSealer;
