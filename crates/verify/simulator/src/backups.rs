@@ -1,7 +1,7 @@
 //! Cuts the power during a backup of a vault folder: the first one, one after changes, and one after a change of keys.
 //!
 //! Takes   a simulated disk that holds the vault and the folder of its backup
-//! Gives   the number of checked cuts, or the first violation
+//! Gives   counts of what was checked, or the first violation
 //! Never   lets anything but the backup write into the backup's folder
 //! Spec    spec/10-folder.md, 10.4
 //!

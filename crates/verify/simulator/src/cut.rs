@@ -1,7 +1,7 @@
 //! Cuts the power under a process that carries out a list of acts on whole vaults.
 //!
 //! Takes   the verb and the arguments of that process, and a function that judges what is left after a cut
-//! Gives   the number of checked cuts, or the first violation
+//! Gives   counts of what was checked, or the first violation
 //! Never   judges by itself
 //! Spec    spec/5-crash-contract.md
 

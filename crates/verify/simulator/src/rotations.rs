@@ -1,7 +1,7 @@
 //! Cuts the power while keys are rotated again and again during writes.
 //!
 //! Takes   a simulated disk, and a count of rotations
-//! Gives   the number of checked cuts, or the first violation
+//! Gives   counts of what was checked, or the first violation
 //! Never   pauses: each rotation begins when the one before has ended
 //! Spec    spec/5-crash-contract.md, spec/1-keys.md, 1.10
 //!

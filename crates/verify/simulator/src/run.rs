@@ -1,7 +1,7 @@
 //! Runs one seed from start to verdict.
 //!
 //! Takes   a seed, and the effort
-//! Gives   the number of checked cuts, or the first violation and the command that repeats it
+//! Gives   counts of what was checked, or the first violation and the command that repeats it
 //! Never   ends without removing its mount and its process
 //! Spec    spec/5-crash-contract.md
 

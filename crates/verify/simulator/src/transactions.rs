@@ -1,7 +1,7 @@
 //! Transactions under power cuts: every cut leaves the state after some whole transaction.
 //!
 //! Takes   a seed: the size of each write, which transactions wait for durability, and when other threads commit
-//! Gives   the number of checked cuts, or the first cut that left half of a transaction
+//! Gives   counts of what was checked, or the first cut that left half of a transaction
 //! Never   knows how a transaction is carried out: it only examines trees
 //! Spec    spec/5-crash-contract.md, 5.9
 //!

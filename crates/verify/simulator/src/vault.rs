@@ -1,7 +1,7 @@
 //! Cuts the power under a whole vault: during its creation, its opening, changes of its keys, and its closing.
 //!
 //! Takes   a simulated disk, and two key files
-//! Gives   the number of checked cuts, or the first violation
+//! Gives   counts of what was checked, or the first violation
 //! Never   uses a passphrase: measuring its cost takes seconds
 //! Spec    spec/5-crash-contract.md, [5.10]
 //!

@@ -1,4 +1,4 @@
-//! Caches extents and the places of their blocks: a few regions per node, and a bounded sum of bytes over all nodes.
+//! Caches extents and the places of their blocks: a few regions (4 MiB) per node, and a bounded sum of bytes over all nodes.
 //!
 //! Takes   the extents of regions, as the transaction has them, and the rows of blocks that were read
 //! Gives   the same again without a query of the database, until they are evicted

@@ -1,6 +1,6 @@
 //! What a file system is assembled from, and the options that it runs with.
 //!
-//! Takes   stores, keys and the external services as values
+//! Takes   stores, keys and the external services (clock, disk, remotes) as values
 //! Gives   the same, named, with defaults
 //! Never   uses any of them
 

@@ -1,7 +1,7 @@
 //! Moves on, without a secret, from the keys in use to those of a later header of the same vault.
 //!
 //! Takes   a keyring, and the exact bytes of a header that another keyring holder made from it
-//! Gives   the keyring of that header, for the same device or slot, or for the device that a handover names
+//! Gives   the keyring of that header, for the same device or slot, or for the device in a handover
 //! Never   writes; never accepts a header that locks out a member
 //! Spec    spec/1-keys.md, section 1.9
 //!

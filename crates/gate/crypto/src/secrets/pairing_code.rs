@@ -1,4 +1,4 @@
-//! The code that lets a new device into a vault: one person reads its digits aloud, and another types them within minutes.
+//! The code that lets a new device into a vault: digits that a person reads on one device and types on the other within minutes.
 //!
 //! Takes   random bytes, or the text that a person typed
 //! Gives   a `PairingCode`, its text, and its public part

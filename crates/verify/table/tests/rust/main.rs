@@ -1,4 +1,4 @@
-//! The library does what the table says.
+//! The library behaves as the conformance table says.
 //!
 //! Goal: every language behaves as this one. Method: the public API carries out each case of
 //! `bindings/conformance.toml`, and each outcome is compared.
