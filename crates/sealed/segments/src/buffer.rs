@@ -8,8 +8,8 @@
 //! ciphertext, so nothing is wiped.
 //!
 //! Long buffers use huge pages if the system has them. The reason: a disk request lists each contiguous piece of
-//! memory, and many systems allow only about 250 pieces in one request. 1 MiB is 256 pieces in pages of 4 KiB, and one
-//! piece in a huge page (docs/adr/0017).
+//! memory, and many disks accept only about 250 pieces in one request. A buffer of 1 MiB is 256 pieces in pages of 4
+//! KiB, and one piece in a huge page (docs/adr/0017).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

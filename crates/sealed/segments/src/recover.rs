@@ -5,7 +5,7 @@
 //! Never   truncates a whole batch, or appends after bytes that it could not verify
 //! Spec    spec/3-segment.md
 //!
-//! A whole batch after the committed ones can have two reasons: a crash came before its commit, or the database is an older
+//! There are two reasons for a whole batch after the committed ones. A crash came before its commit; or the database is an older
 //! copy that was restored, and only this batch has the newer content. Here the two cannot be distinguished, so the batch stays.
 
 use strongroom_format::limits::SEGMENT_BYTES_MAX;

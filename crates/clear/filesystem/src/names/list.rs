@@ -2,8 +2,8 @@
 //!
 //! Takes   a directory, and the cookie of the entry after which to continue
 //! Gives   entries, each with its own cookie
-//! Never   repeats or skips an entry that existed during the whole listing, whatever is added or removed meanwhile;
-//!         never gives an invalid name, which could lead outside the directory: `check` reports such names
+//! Never   repeats or skips an entry that existed during the whole listing; never gives an invalid name, which could
+//!         lead outside the directory (`check` reports such names)
 //!
 //! Invariants
 //!  (1) Cookies rise with every new entry and are never used for another. An entry keeps its cookie when it is renamed

@@ -1,4 +1,5 @@
-//! Combines suite, compartment, keys and provider into the one value that seals and opens.
+//! Combines suite, compartment (the part of a vault that the keys are for), keys and provider into the one value that
+//! seals and opens.
 //!
 //! Takes   the keys of an unlocked vault
 //! Gives   a `BlockSealer`, cheap to clone and usable from every thread
