@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the file systems that `make bench` compares with: from Debian, and the newest gocryptfs from source if Go is
-# there. What cannot be installed is named, and is no error: bench leaves it out and says so.
+# installed. One that cannot be installed is named, which is no error: the bench reports it and leaves it out.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 gocryptfs_version=${GOCRYPTFS_VERSION:-v2.6.1}

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""What sync costs: requests, bytes, time and memory over a line of a known rate and delay, beside what others need for the same.
+"""Measures sync: requests, bytes, time and memory over a line of a known rate and delay, compared with other programs.
 
     tools/bench_sync.py [--quick] [--only PART,…] [--rate MBIT] [--rounds N] [--minutes N] [--json] [--into FOLDER]
 
     transfer    20 × 500 KB, 100 × 100 KB, 1000 × 10 KB, up and down: Strongroom, one plain object, rclone, rclone crypt, restic, syncthing
-    change      a look with nothing new, one small file and ten files pushed and pulled: every request
-    visible     from fsync in one mount until it is read in another, at two delays
-    idle        a mount with --sync that has nothing to bring, against one without a remote
-    local       the same for rows of the local bench, while what they write goes up
-    large       100,000 files and 5 GiB: first push, clone, with content and without, ten files changed, listed, let go and read again; the line has no limit
-    million     the same with 1,000,000 files of 200 bytes; only when it is named
-    busy        two mounts with 50 edits a minute each for ten minutes: the same in the end, no conflict, memory
+    change      pull with nothing new; one small file and ten files pushed and pulled: every request
+    visible     time from fsync in one mount until the change is read in another, at two delays
+    idle        a mount with --sync without changes, compared with one without a remote
+    local       the same comparison for rows of the local bench, while their writes are uploaded
+    large       100,000 files and 5 GiB: first push, clone with content and without, ten files changed, listed, evicted, read again; no rate limit
+    million     the same with 1,000,000 files of 200 bytes; only if it is named
+    busy        two mounts with 50 edits a minute each for ten minutes: they must end equal, without a conflict; memory
 
-The store is an S3 server in a network namespace, behind `tc tbf`; a relay makes delays. All of it is in namespaces of its own:
-nothing reaches a network. Everything that comes down is compared. --into writes README.md and figures.json into FOLDER, adding to
-what other parts wrote there; --json prints the figures. --quick does a tenth. Ends with 1 if a byte is wrong; no time decides.
+The store is an S3 server in a network namespace, behind `tc tbf`; a relay adds delays. Everything runs in separate namespaces, so no
+packet reaches a real network. Downloaded data is compared. --into writes README.md and figures.json into FOLDER, and keeps the results
+of other parts there; --json prints the figures. --quick runs a tenth. Exits with 1 if a byte is wrong; times never decide.
 
-Wants root, and ip and tc (`apt-get install iproute2`). curl, rclone, restic and syncthing are installed from the distribution when
-they are missing; what cannot be had is left out, and named.
+Needs root, and ip and tc (`apt-get install iproute2`). Missing ones of curl, rclone, restic and syncthing are installed from the
+distribution; a program that cannot be installed is left out, and named.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The C library. install: builds it and puts it into PREFIX, with headers, a file for pkg-config, and both kinds of library. long: what is
-# too heavy for `make test`. What `make test` runs is among the tests of the workspace.
-#   PREFIX   where it will be, /usr/local by default
-#   DESTDIR  put before it, for who makes a package
-#   BUILT    a folder with libstrongroom_c.so and .a: nothing is built then
+# The C library. install: builds it and installs it into PREFIX, with headers, a file for pkg-config, and both kinds of library. long: runs
+# the tests that are too heavy for `make test`. The others are tests of the workspace.
+#   PREFIX   where it is installed, /usr/local by default
+#   DESTDIR  a prefix of that path, for building packages
+#   BUILT    a folder with libstrongroom_c.so and .a, which are used instead of a build
 # BINDINGS=python leaves C out.
 set -euo pipefail
 what="${1:?install or long}"

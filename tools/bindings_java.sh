@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The Java package. test: what `make test` runs. long: Lucene, Commons IO, figures, and the jar used as its README says.
-# build: the jar with the native library in it, in target/java.
+# The Java package. test: the tests of `make test`. long: tests with Lucene and Commons IO, measurements, and the jar used as its README says.
+# build: makes the jar with the native library in it, in target/java.
 # JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
-#   BUILT    a folder with libstrongroom_java.so, for build and long: nothing of Rust is built then
+#   BUILT    a folder with libstrongroom_java.so, for build and long; it is used instead of a Rust build
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or build}"

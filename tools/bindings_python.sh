@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package. test: what `make test` runs. long: with pandas, pyarrow, zarr, DuckDB, types, and the wheel installed as its
-# README says. wheel: the wheel, in target/wheels.
+# The Python package. test: the tests of `make test`. long: tests with pandas, pyarrow, zarr and DuckDB, of types, and of the wheel
+# installed as its README says. wheel: builds the wheel in target/wheels.
 # PYTHON chooses the interpreter; BINDINGS=c leaves Python out.
 set -euo pipefail
 cd "$(dirname "$0")/.."

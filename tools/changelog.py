@@ -3,8 +3,8 @@
 
     tools/changelog.py VERSION [DATE]      as `make changelog VERSION=0.2.0` calls it; DATE is today by default
 
-A file of changes/ begins with its group, "Added:", "Changed:" or "Mended:"; without one it is a change. The newest, by its number, comes
-first. STRONGROOM_TOP is the folder that has both, the checkout by default.
+A file in changes/ begins with its group: "Added:", "Changed:" or "Mended:"; without one it is in "Changed". The highest number comes
+first. STRONGROOM_TOP is the folder with changes/ and CHANGELOG.md, by default the checkout.
 """
 
 import datetime

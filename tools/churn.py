@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes, rewrites, changes and removes files of a vault that keeps no snapshots, and measures from outside what it wastes.
+"""Creates, rewrites, changes and removes files in a vault without snapshots, and measures from outside how much space it wastes.
 
     tools/churn.py [MINUTES] [SEED]        defaults: 60 minutes, seed from the clock (printed)
 
-Between 60 and 80 MB live in files of random bytes, and some 20 MB a second are written. Five times a second the space that the
-files below `segments` take on the disk is compared with the bytes that live: [5.12] of spec/5-crash-contract.md allows half of
-those and 64 MiB more. Prints the worst sample of each minute and of all; fails if one was beyond that, or if a file differs in
-the end.
+The vault holds 60 to 80 MB in files of random bytes, and about 20 MB a second are written. Five times a second the disk space of the
+files below `segments` is compared with the size of the live content: [5.12] of spec/5-crash-contract.md allows half of the live size
+plus 64 MiB as waste. Prints the worst sample of each minute and of the run. Fails if a sample was above that, or if a file differs
+in the end.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Damages one file of a vault folder at a time, verifies, repairs, and compares with the truth.
+# Damages one file of a vault folder at a time, verifies and repairs it, and compares the reports and the content with the truth.
 #
 # DAMAGE_SEEDS sets the seeds, as A..B (default 0..600). Each failing seed prints the one command that repeats it.
 set -euo pipefail

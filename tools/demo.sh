@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on real files, told in plain words: create, mount, fill, kill, mount again, compare, look for leaks.
+# A demo with real files, explained step by step: create, mount, fill, kill, mount again, compare, look for leaks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Hostile bytes for every decoder. `make test` runs the same with fewer mutants. Another FUZZ_SEED tries others.
-# Built for tests and not for release: arithmetic that overflows is a panic here.
+# Hostile bytes for every decoder. `make test` runs the same with fewer mutants. Another FUZZ_SEED gives other mutants.
+# It is built with the test profile, in which arithmetic overflow panics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FUZZ_EXECUTIONS="${FUZZ_EXECUTIONS:-2000000}"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Replays the last commits of a git repository into a mount, one snapshot each, and compares every snapshot with its checkout.
+"""Checks out the last commits of a git repository into a mount, takes a snapshot of each, and compares every snapshot with its checkout.
 
     tools/history.py [REPOSITORY] [COMMITS] [none|zstd]    defaults: this project's own repository, 200 commits, zstd
 
-Each state is compared file by file through `.history`: names, kinds, modes, sizes, times, link targets, content. Then what the vault
-takes is compared with what restic takes for the same trees. Needs git and restic (Debian: apt-get install restic), root and /dev/fuse.
+Each snapshot is compared file by file through `.history`: names, kinds, modes, sizes, times, link targets, content. Then
+the size of the vault is compared with that of a restic repository for the same trees. Needs git,
+restic (Debian: apt-get install restic), root and /dev/fuse.
 """
 
 import hashlib

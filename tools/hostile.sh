@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Everything that who can write a vault folder can do to each of its files, every command on each; and pages of
-# different states of the database mixed.
+# Runs every attack of someone who can write to a vault folder, on each of its files and with every command; and mixes pages
+# of different states of the database.
 #
-# HOSTILE_SEED sets the seed (default 1), HOSTILE_SETS the random sets of pages (default 10000), HOSTILE_CASES a number
-# of cases instead of all, HOSTILE_JOBS how many at once (default: one a processor). Each violation prints the one
+# HOSTILE_SEED sets the seed (default 1), HOSTILE_SETS the number of random mixtures of pages (default 10000),
+# HOSTILE_CASES a number of cases instead of all, HOSTILE_JOBS how many run at once (default: one per processor). Each violation prints the one
 # command that repeats it. All 39,000 cases take about fifteen minutes on four cores; each has a time limit, so it ends
 # by itself.
 #
-# They are run in parts (HOSTILE_PARTS, default 24), and what each came to is kept in target/hostile. A run that was
-# stopped continues with HOSTILE_GO_ON=1: parts that are there are not run again. All parts of one run must be there in the end.
+# The cases run in parts (HOSTILE_PARTS, default 24), and the result of each part is kept in target/hostile. HOSTILE_GO_ON=1
+# continues a stopped run: finished parts are not run again. In the end the results of all parts of one run must exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "make hostile needs root and /dev/fuse. Type: sudo make hostile" >&2; exit 1; }

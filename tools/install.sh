@@ -1,10 +1,10 @@
 #!/bin/sh
-# Puts the program, its manual, completions, the helper of mount(8) and units for systemd in their places.
+# Installs the program, its manual, completions, the helper of mount(8) and units for systemd.
 #
 # Usage: tools/install.sh     as `make install` calls it
-#   PREFIX      where the program will be, /usr/local by default
+#   PREFIX      where the program is installed, /usr/local by default
 #   SBINDIR     where mount(8) looks for helpers: /sbin
-#   DESTDIR     put before all of them, for who makes a package
+#   DESTDIR     a prefix of all these paths, for building packages
 #   STRONGROOM  the program: target/release/strongroom
 set -eu
 

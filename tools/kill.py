@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kills the daemon of a mounted vault with -9 under four writers, again and again, and checks what remains.
+"""Kills the daemon of a mounted vault again and again with kill -9 while four programs write, and checks what remains.
 
     tools/kill.py [ROUNDS] [SEED]        defaults: 50 rounds, seed from the clock (printed)
 
-Each round: a copied tree (each file and its directory fsynced), a git repository, a SQLite database with one row per
-transaction, and a log appended with fsync, all on the mount at once; kill -9 at a random moment; mount again; everything
-whose fsync or commit had returned must be there, and `strongroom verify`, with `--structure` and with `--deep` too, must find nothing, while
-keys rotate too.
+Each round writes to the mount all at once: a copied tree (each file and its directory fsynced), a git repository, an SQLite database
+with one row per transaction, and a log appended with fsync. The daemon is killed at a random moment, and the vault is mounted again.
+Everything whose fsync or commit had returned must exist. `strongroom verify` must find nothing, also with `--structure` and with
+`--deep`, and while keys rotate.
 """
 
 import hashlib

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Copies an LMDB database on the mount, in memory that it writes to (`MDB_WRITEMAP`), while a transaction writes to it.
+"""Copies an LMDB database on the mount while a transaction writes to it through mapped memory (`MDB_WRITEMAP`).
 
     tools/lmdb.py [ROUNDS]        default: 1,000, half of them with `-o writeback`
 
-Each round: a process commits a transaction without any sync, begins another and goes on writing; `cp`, `cp --reflink=auto`,
-`cp --sparse=always` and `tar -S` copy the file in turns; the copy must open with exactly what was committed. Then the writer
-gives its transaction up. In the last round of each mount SIGTERM ends it while the memory is mapped: nothing may be missing
-when the vault is opened again. The writer is a process of its own: one that is started from it would make the kernel send
-what it holds.
+In each round a process commits a transaction without any sync, begins another and continues to write. `cp`, `cp --reflink=auto`,
+`cp --sparse=always` and `tar -S` copy the file in turn. The copy must open with exactly the committed content. Then the writer aborts
+its transaction. In the last round of each mount, SIGTERM ends the mount while the memory is mapped: nothing may be missing when the
+vault is opened again. The writer is a separate process and starts no other: that would make the kernel send its unsent pages.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One directory of 1,000,000 files on a mount: created, listed, looked up at random, kept in snapshots, renamed, removed.
 
-    tools/million.py [COUNT]        default: 1000000; first does the same with 10,000 to compare the cost per entry
+    tools/million.py [COUNT]        default: 1000000; runs 10,000 first, to compare the cost per entry
 
-Prints the time per entry of both, what a snapshot costs after ten of the files changed, how fast it is listed and read, and the
+Prints the time per entry of both runs, the cost of a snapshot after ten of the files changed, how fast it is listed and read, and the
 daemon's peak memory.
 """
 

@@ -1,6 +1,6 @@
-"""An S3 server on this machine for demos and measurements, and a line to it that can be slow or cut.
+"""An S3 server on this machine for demos and measurements, and a connection to it that can be slowed or interrupted.
 
-The server is that of the package `moto`, installed into .tools when it is missing. It keeps its objects in memory and temporary files.
+The server comes from the package `moto`, which is installed into .tools if it is missing. It keeps its objects in memory and temporary files.
 """
 
 import collections

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# pjdfstest and fsx against a mount of a fresh vault. Root only: the suites change users and make device nodes.
+# Runs pjdfstest and fsx on a mount of a new vault. Needs root: the suites change users and make device nodes.
 #
-# FSX_OPS sets the operations of each of the three fsx runs (default 100000), FSX_LONG those of the last one
+# FSX_OPS sets the operations of each of the three fsx runs (default 100000), FSX_LONG those of a last, longer run
 # (default 1000000; 0 leaves it out).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Says from a profile of the whole machine where the time of one row went.
+"""Shows from a profile of the whole machine how the time of one row was spent.
 
     tools/profile.py cut PERF_DATA SPANS_JSON ROW INTO     a row: INTO/ROW.folded, .txt, .json
-    tools/profile.py stacks PROGRAM SPANS_JSON ROW INTO    the same from stacks of the server, where perf is not allowed
+    tools/profile.py stacks PROGRAM SPANS_JSON ROW INTO    the same from stacks of the server, if perf is not allowed
     tools/profile.py table INTO                            all rows of INTO as a table
 
-Shown is how much of the row's time a core was busy with each part. A sample counts for the first part of its stack, from
-the innermost function outwards, that names one:
+For each part it shows how much of the row's time a core was busy with it. A sample counts for the first part that its stack
+names, from the innermost function outwards:
 
     client     programs that use the mount, in their own code
-    kernel     the kernel on behalf of these programs: paths, page cache, the kernel's half of FUSE
-    transport  the server between the kernel and the engine: /dev/fuse, the adapter, waking and being awake
+    kernel     the kernel, called by these programs: paths, page cache, the kernel's half of FUSE
+    transport  the server between the kernel and the engine: /dev/fuse, the adapter, waking up and staying awake
     engine     names, overlays, extents, commits
-    SQLite     the database, without
-    pages      the sealing and opening of its pages (SQLCipher)
-    sealing    the sealing, opening and naming of blocks
-    disk       segments, and the file system beneath on their behalf and on that of the database
-    other      a stack that names none of these, of a thread that may do several
+    SQLite     the database, without its pages
+    pages      sealing and opening the database's pages (SQLCipher)
+    sealing    sealing, opening and naming blocks
+    disk       segments, and the file system beneath, called for them or for the database
+    other      a stack that names none of these, in a thread that can do several
 
-and beside that for how much of the time the server was in a call that reads, writes or syncs a file ("in calls"), whoever
-worked meanwhile. Parts may overlap: their sum may be more than all of the time. What is missing to it nobody worked in:
-somebody was being woken, or waited for the disk.
+It also shows how much of the time the server was in a call that reads, writes or syncs a file ("in calls"), whichever part
+worked meanwhile. Parts may overlap, so their sum may exceed the total time. If the sum is lower, no core worked for the rest:
+a thread was being woken, or waited for the disk.
 """
 
 import json

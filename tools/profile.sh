@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Profiles one row of the bench on Strongroom alone: which part of the way its time goes to, a list of the functions that
-# take most of it, and a flame graph. Run it as root on a quiet machine, best by `make profile ROW=create`.
+# Profiles one row of the bench on Strongroom alone: shows the time in each part of the program, the functions that take most
+# of it, and a flame graph. Run it as root on an idle machine, best by `make profile ROW=create`.
 #
 #     tools/profile.sh ROW [INTO]        default: target/profiles
 #
-# Where perf may not record, stacks of the server are taken by eu-stack: coarser, and without the kernel.
+# If perf may not record, eu-stack takes stacks of the server: they are coarser, and without the kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 row=${1:?which row? One of those in docs/performance.md: make profile ROW=create}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Rotates the keys of a large vault under load, kills the process that does it again and again, and checks what remains.
+"""Rotates the keys of a large vault under load, kills the rotating process again and again, and checks what remains.
 
     tools/rotate.py [GIB] [KILLS] [SEED]        defaults: 1 GiB, 5 kills, seed from the clock (printed)
 
-The vault holds files of random bytes; a third of them is in a snapshot only. Then `strongroom key rotate`, a writer and a reader at
-work on the mount, and kill -9 at moments spread over the rotation. In the end everything must be sealed under the newest keys, the
-header must have no others, every checksum must be as before, and everything the writer was told is durable must be there.
+The vault holds files of random bytes; a third of them is in a snapshot only. `strongroom key rotate` runs while a writer and a reader
+use the mount, and kill -9 comes at moments spread over the rotation. In the end everything must be sealed under the newest keys, the
+header must have no other keys, every checksum must be as before, and everything acknowledged to the writer as durable must exist.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Saves one run of `strongroom tune` and of the bench of sealing below docs/performance, as tables and a chart.
+"""Saves one run of `strongroom tune` and of the sealing bench in docs/performance, as tables and a chart.
 
     tools/save_tune.py FOLDER        FOLDER: docs/performance/<date>-<machine>-providers
 
-Wants the release binary (`make build`) and a quiet machine; takes a minute and a half.
+Needs the release binary (`make build`) and an idle machine; takes a minute and a half.
 """
 
 import json

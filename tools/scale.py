@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Each figure at one time and at ten times the work: does anything cost more per item, and does memory stay bounded?
+"""Measures each figure with a small and a tenfold workload: does the cost per item grow, and does memory stay bounded?
 
     tools/scale.py [--quick] [--only PART,…] [--into FOLDER]
 
     file        one file of 1 and of 10 GiB: written, read, read and written at random, read again
     directory   10,000 and 100,000 entries: created, listed, looked up at random, renamed, removed
-    open        100 and 1,000 files held open at once, written and read by turns
-    clients     6 and 64 processes at once, each with files of its own
+    open        100 and 1,000 files held open at once, written and read in turn
+    clients     6 and 64 processes at once, each with its own files
 
-Prints, as Markdown, the cost per item of both and their ratio, and the daemon's peak memory beside what docs/guide/performance.md promises. The
-small one runs before and after the large one and is the mean of the two. What is read is compared with what was written. Ends
-with 1 if a byte is wrong or memory is above the promise; no time decides.
+Prints as Markdown the cost per item of both workloads, their ratio, and the daemon's peak memory with the bound that
+docs/guide/performance.md promises. The small workload runs before and after the large one; its figure is the mean of the two. Data that is
+read is compared with the data written. Exits with 1 if a byte is wrong or memory is above the bound; times never decide.
 
---quick does a tenth of it. --into writes README.md and figures.json into FOLDER. Wants root, which may drop the kernel's caches,
-and for `file` 12 GiB on the disk of target/. A directory of 1,000,000 files: tools/million.py.
+--quick runs a tenth. --into writes README.md and figures.json into FOLDER. Needs root, to drop the kernel's caches, and for `file`
+12 GiB on the disk of target/. For a directory of 1,000,000 files use tools/million.py.
 """
 
 import argparse

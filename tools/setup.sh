@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building and testing need. Where it may not, it says exactly what to type.
+# Installs the programs that building and testing need. If it is not permitted to, it prints the commands to type.
 set -euo pipefail
 
 missing=()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Pulls the plug under a vault more than a thousand times, and lets requests of small scenarios fail.
+# Cuts the power under a vault more than a thousand times, and makes requests of small scenarios fail.
 #
-# SIM_SEEDS sets the seeds of the main run, as A..B (default 20..26: some 6,000 states after a cut, with every sort of background work). Each failing seed prints the
+# SIM_SEEDS sets the seeds of the main run, as A..B (default 20..26: about 6,000 states after a cut, with every kind of background work). Each failing seed prints the
 # one command that repeats it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fills, empties and refills mounted vaults on small disks, and takes df at its word.
+# Fills, empties and refills mounted vaults on small disks, and checks the free space that df shows.
 #
 # SMALL_DISK_SEEDS sets the seeds, as A..B (default 0..4, of 125 rounds each on every kind of disk). Each failing seed prints the one
 # command that repeats it.

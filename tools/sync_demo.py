@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One vault on two devices through an object store, from nothing: paired, mounted, cut off, joined, lost and brought back.
+"""A demo of one vault on two devices with an object store: they are paired, mounted, disconnected, merged; one is lost and restored.
 
     tools/sync_demo.py          run as root (it mounts); MIB=n for another size of the large file
 
-An S3 server of the package `moto` stands for the store, behind a relay that can be cut like a line. Everything is compared.
+The store is an S3 server from the package `moto`, behind a relay that can be interrupted like a connection. Everything is compared.
 """
 
 import hashlib

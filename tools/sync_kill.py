@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Kills devices of one vault with -9 while they push, pull, clone, evict or prune, and checks that nothing is lost.
+"""Kills devices of one vault with kill -9 while they push, pull, clone, evict or prune, and checks that nothing is lost.
 
     tools/sync_kill.py [ROUNDS] [SEED]        defaults: 60 rounds, seed from the clock (printed)
 
-Three devices share a folder as a remote. Each round every device changes files and runs a command for the remote, which is killed
-at a random moment or not. Two kinds of files change: files that one device writes once and nobody touches again, and files that all
-devices write, move and remove. Every ten rounds all sync until nothing is new; then each must have the same files, every file that
-was written once with its content, none with content that nobody wrote, and `verify --deep` and `remote check --deep` must find
-nothing. After a prune the remote must have no object that nothing refers to. Some rounds later one device is given up, and cloned
-again from the remote, killed too.
+Three devices share a folder as a remote. In each round every device changes files and runs a command for the remote; some of these
+commands are killed at a random moment. There are two kinds of files: files that one device writes once and nobody changes again, and
+files that all devices write, move and remove. Every ten rounds all devices sync until nothing is new. Then each must have the same files,
+every file that was written once must have its content, and no file may have content that no device wrote. `verify --deep` and `remote
+check --deep` must find nothing. After a prune the remote must have no unreferenced object. Some rounds later one device is abandoned
+and cloned again from the remote; the clone may be killed too.
 """
 
 import hashlib

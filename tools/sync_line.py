@@ -1,4 +1,4 @@
-"""A line of a known rate with a store at its end, in network namespaces of its own, and what commands cost over it."""
+"""A line of a known rate to a store, in separate network namespaces; measures the cost of commands over it."""
 
 import ctypes
 import hashlib

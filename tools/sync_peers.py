@@ -1,4 +1,4 @@
-"""What carries the same files over the same line: Strongroom, one plain object, rclone, restic, syncthing."""
+"""The compared programs, which transfer the same files over the same line: Strongroom, one plain object, rclone, restic, syncthing."""
 
 import filecmp
 import json

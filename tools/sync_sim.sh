@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Lets devices of one vault write, sync over a bad line, be killed, change keys, come and go, in 5,000 histories; each comes from a seed.
+# Simulates 5,000 histories of several devices of one vault, each from a seed. The devices write, sync over a faulty line, are killed,
+# change keys, join and leave.
 #
-# Then a remote tells every lie that it can, about every kind of object, to every command.
+# Then a hostile remote tells every command every possible lie about every kind of object.
 #
 # SYNC_SEEDS sets the seeds, as A..B. Each violation prints the one command that repeats it.
 set -euo pipefail

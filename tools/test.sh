@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests. Mount tests need /dev/fuse; without it they say so and fail, because a skipped proof is none.
+# Runs all tests. Mount tests need /dev/fuse; without it they report that and fail, because a skipped test proves nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all -- --check

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Mounts a vault that lies on a loop disk, writes, unmounts, and unmounts the disk below at once. Counts how often that is busy.
+# Mounts a vault on a loop disk, writes, unmounts it, and at once unmounts the disk below. Counts how often that disk is busy.
 #
-# Usage: tools/umount-rounds.sh [ROUNDS]     as root; 200 rounds by default; exits with 1 if there was one busy round
+# Usage: tools/umount-rounds.sh [ROUNDS]     as root; 200 rounds by default; exits with 1 if a round was busy
 set -eu
 
 rounds=${1:-200}

@@ -1,4 +1,4 @@
-//! Names the interface that a program was linked with, so that no other one is loaded.
+//! Records the version of the interface that a program was linked with, so that no other version is loaded.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

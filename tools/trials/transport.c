@@ -1,16 +1,16 @@
-// What a FUSE request costs over /dev/fuse and over io_uring, with a file system in memory behind both.
+// Measures the cost of a FUSE request over /dev/fuse and over io_uring, both with a file system in memory.
 //
-// transport [--rounds N] [--files N] [--mib N] [--only NAME,..] [--json FILE] [--patience S]    the transports, in turns (root)
+// transport [--rounds N] [--files N] [--mib N] [--only NAME,..] [--json FILE] [--patience S]    measures the transports in turn (root)
 //
-// --beside DIRECTORY takes a mounted file system into the turns: what whole requests cost there.
-// Patience: how many seconds the run may wait for other programs to be quiet, and repeat what they disturbed.
+// --beside DIRECTORY also measures a mounted file system in turn: the cost of whole requests there.
+// Patience: for how many seconds the run may wait for other programs to become idle, and repeat disturbed measurements.
 //
 // The server keeps names and content in memory and asks the kernel for the same things as a mount of Strongroom by default: OPEN,
 // CREATE and FLUSH are refused once, names and attributes are kept for good, the kernel checks permissions, extended attributes are
 // offered. So a new file is LOOKUP, GETATTR, MKNOD, GETXATTR and WRITE, its removal GETATTR and UNLINK, the rest one request each.
-// Both transports copy content once on its way, as sealing and opening do. The mount lives in a mount namespace of its own and goes
-// away with this process, however that ends.
-// The client is this program again, as a process of its own; it checks what it reads.
+// Both transports copy content once on its way, as sealing and opening do. The mount is in a separate mount namespace and
+// ends with this process, however that ends.
+// The client is this program again, in a second process; it checks what it reads.
 #define _GNU_SOURCE
 #include "transport_server.h"
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures FUSE requests over /dev/fuse and over io_uring, in turns, on a file system in memory (root, on a quiet machine).
+# Measures FUSE requests over /dev/fuse and over io_uring, in turn, on a file system in memory (as root, on an idle machine).
 #
 #     tools/trials/transport.sh [FOLDER] [OPTION...]        default: target/trials; options: see the head of transport.c
 #
-# Writes transport.txt and transport.json into FOLDER. FUSE over io_uring is switched on for the time of the run, if the kernel has
-# it; without it only the variants of /dev/fuse run. What it decided: docs/adr/0015-fuse-over-io-uring.md.
+# Writes transport.txt and transport.json into FOLDER. FUSE over io_uring is enabled during the run, if the kernel has it;
+# otherwise only the variants of /dev/fuse run. The decision from it is in docs/adr/0015-fuse-over-io-uring.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "the trial needs root and /dev/fuse. Type: sudo tools/trials/transport.sh" >&2; exit 1; }

@@ -1,8 +1,8 @@
-// A FUSE server in memory that speaks over /dev/fuse and over io_uring; a part of transport.c.
+// A FUSE server in memory, over /dev/fuse or over io_uring; a part of transport.c.
 //
-// Takes   a variant: which transport, with how many loops, spinning or not
-// Gives   `attach`, a mount that is served, and `detach`
-// Never   keeps the mount beyond the process
+// Takes   a variant: the transport, the number of loops, spinning or not
+// Gives   `attach`, which makes a served mount, and `detach`
+// Never   leaves the mount after the process ends
 #pragma once
 #include <errno.h>
 #include <fcntl.h>

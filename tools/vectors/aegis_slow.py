@@ -1,4 +1,4 @@
-"""AEGIS-256 with 128-bit tags (RFC 10032), slow and plain, written from the specification; shares no code with the product."""
+"""AEGIS-256 with 128-bit tags (RFC 10032), slow and simple, written from the specification; it shares no code with the product."""
 
 C0 = bytes.fromhex("000101020305080d1522375990e97962")
 C1 = bytes.fromhex("db3d18556dc22ff12011314273b528dd")

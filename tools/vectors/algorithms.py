@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes spec/vectors/algorithm/*.json: known answers of the algorithms alone, which every provider must give.
+"""Writes spec/vectors/algorithm/*.json: known answers of the bare algorithms, which every provider must give.
 
-From the Python package `cryptography`, the standard library, blake3_slow.py and aegis_slow.py; Argon2id from the
-package `argon2-cffi`. Content is a pattern that a reader makes anew from its length.
+They are computed with the Python package `cryptography`, the standard library, blake3_slow.py and aegis_slow.py; Argon2id with
+the package `argon2-cffi`. Content is a pattern that a reader can compute from its length.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""BLAKE3 written down from its paper: slow, plain, and sharing no code with the one the product uses.
+"""BLAKE3, written from its paper: slow and simple; it shares no code with the implementations that the product uses.
 
 Takes   bytes, and a key or a context string
-Gives   as many bytes of hash as asked for
+Gives   the requested number of hash bytes
 """
 
 MASK = 0xFFFFFFFF

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes spec/vectors/block/*.json: sealed blocks and records, right ones and such with exactly one fault.
+"""Writes spec/vectors/block/*.json: sealed blocks and records, some correct, the others with exactly one fault each.
 
-An implementation of spec/2-block.md of its own, slow and plain: BLAKE3 from blake3_slow.py, AEGIS-256 from aegis_slow.py,
-AES-GCM and ChaCha20-Poly1305 from the Python package `cryptography`. The package `blake3` only cross-checks the former.
-Gives the same files on every run; what it did not write itself it removes from the folder.
+A separate implementation of spec/2-block.md, slow and simple: BLAKE3 from blake3_slow.py, AEGIS-256 from aegis_slow.py,
+AES-GCM and ChaCha20-Poly1305 from the Python package `cryptography`. The package `blake3` only cross-checks blake3_slow.py.
+It gives the same files on every run, and removes all other files from the folder.
 
     python3 -m venv VENV && VENV/bin/pip install -r tools/vectors/requirements.txt
     VENV/bin/python tools/vectors/generate.py

@@ -1,21 +1,21 @@
-"""Writes spec/vectors/keys: a vault header made from spec/1-keys.md alone, and one file per fault; and spec/vectors/remote-form, the
-same of the form that remotes get.
+"""Writes spec/vectors/keys: a vault header made from spec/1-keys.md alone, and one file per fault. Also writes spec/vectors/remote-form,
+the same for the form of the header for remotes.
 
-A slow second implementation: nothing is shared with the Rust code but the specification. Needs the Python packages
+A slow second implementation: it shares only the specification with the Rust code. Needs the Python packages
 `blake3`, `cryptography`, `argon2-cffi` and `kyber-py` (any virtual environment will do). The output is the same on every run.
 
     python tools/vectors/keys.py
 
-base.json holds the header as lines and what it says. Every other file is a change of those lines:
+base.json holds the header as lines, and its values. Every other file is a change of those lines:
     spec      the sentence that the case is about
-    expect    ok, or the error that must come
-    why       what was done
-    edits     [[first line, lines removed, [lines put there]], ...], from the last to the first
+    expect    ok, or the expected error
+    why       a description of the change
+    edits     [[first line, number of removed lines, [inserted lines]], ...], from the last to the first
     secret    kind and text
     last_seen the newest generation seen before, or null
 
-Of remote-form, base.json holds the form's lines and those of the vault.json that it stands for; there is no last_seen. A case whose
-form stands for another vault.json has a change of those lines too.
+In remote-form, base.json holds the lines of the form and those of its vault.json; there is no last_seen. If the form of a case belongs
+to another vault.json, the case has edits of those lines too.
 """
 import base64, copy, difflib, hashlib, hmac, json, pathlib, unicodedata
 

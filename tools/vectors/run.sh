@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes spec/vectors anew from the independent Python implementation. What differs from the files that are checked in
-# shows in `git diff`: nothing may, unless the specification changed.
+# Regenerates spec/vectors from the independent Python implementation. `git diff` shows differences from the committed
+# files: there may be none, unless the specification changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=.tools/vectors

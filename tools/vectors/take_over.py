@@ -1,18 +1,18 @@
 """Writes spec/vectors/take-over: what a removed holder of a key can forge, one attempt per file.
 
-He had a key of the vault, and kept everything that it opened: the header and the replica file of that time, the seed of
-the device, the epoch key, the id key. His key was removed since; the header of now he can read, like everybody. Everything
-here is made from that and from spec/1-keys.md alone, with the functions of keys.py; nothing is shared with the Rust code.
+The attacker had a key of the vault, and kept everything that it opened: the header and the replica file of that time, the seed of
+the device, the epoch key, the id key. The key was removed since. The attacker can read the current header, like everyone. Everything
+here is made from that and from spec/1-keys.md alone, with the functions of keys.py; no code is shared with the Rust implementation.
 
     python tools/vectors/take_over.py
 
-state.json holds the vault: the header of now as lines, the replica file of now, the metadata key, the key file of its owner.
+state.json holds the vault: the current header as lines, the current replica file, the metadata key, the key file of its owner.
 Every other file is one attempt:
-    spec      the sentence that refuses it
-    expect    "ok", if it changes nothing; else what the message of the refusal says
-    why       what was done
-    header    edits of the lines of the header, as in spec/vectors/keys; null if it stays
-    files     further files that he puts into the folder
+    spec      the sentence that forbids it
+    expect    "ok" if it changes nothing; else the message of the refusal
+    why       a description of the attempt
+    header    edits of the lines of the header, as in spec/vectors/keys; null if the header stays
+    files     further files that the attacker puts into the folder
 """
 import copy, difflib, json, pathlib
 

@@ -1,13 +1,13 @@
 /*
- * Notes that nobody else can read, in a vault: a realistic program in C.
+ * A realistic program in C: it keeps notes in a vault, where nobody else can read them.
  *
- *   notes FOLDER add TITLE         the note is read from standard input; replaces one of that title
- *   notes FOLDER show TITLE [SELECTOR]    as it is now, or as it was in a snapshot: t:before, d:yesterday
+ *   notes FOLDER add TITLE         adds a note from standard input; replaces a note with that title
+ *   notes FOLDER show TITLE [SELECTOR]    shows the current note, or the one in a snapshot: t:before, d:yesterday
  *   notes FOLDER list
  *   notes FOLDER remove TITLE
- *   notes FOLDER keep TAG          a snapshot of all notes
+ *   notes FOLDER keep TAG          takes a snapshot of all notes
  *
- * The passphrase is in the environment, NOTES_PASSPHRASE; a program with a window would ask for it. The vault is made when it is missing.
+ * The passphrase comes from the environment variable NOTES_PASSPHRASE; a program with windows would ask for it. A missing vault is created.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A program written for libsqlfs, on a vault: sqlfs FOLDER. It includes "sqlfs.h" and nothing of Strongroom. */
+/* A program written for libsqlfs, running on a vault: sqlfs FOLDER. It includes "sqlfs.h" and no other header of Strongroom. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 //! The border between C and Rust: pointers in, numbers out, no panic across.
 //!
 //! Invariants
-//!  (1) A panic ends here. What it says is not passed on: it could hold a secret.
-//!  (2) A pointer is followed only by the functions of this file, after it was found not to be NULL.
+//!  (1) A panic ends here. Its message is dropped, because it could contain a secret.
+//!  (2) Only the functions of this file follow a pointer, after they have checked that it is not NULL.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! Directories: made, removed, listed, gone over.
+//! Directories: created, removed, listed, walked.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

@@ -1,16 +1,17 @@
-//! What the handles of a program mean: the one table of everything that is open.
+//! The one table of everything that is open, and the handles that refer to it.
 //!
-//! Takes   what was opened
-//! Gives   a number, and for a number what was opened under it
-//! Never   follows a number: it is looked up
+//! Takes   an opened object
+//! Gives   a number for it; and later the object for that number
+//! Never   uses a number as an address: it is looked up
 //!
-//! A handle is an index into the table and the generation of that place, so that a handle that was closed, or one that a program made up,
-//! is noticed. Pointers with a magic number could not promise that: to look at the number, freed memory would be read.
+//! A handle is an index into the table and the generation of that entry. So a handle that was closed, or that a program made
+//! up, is noticed. Pointers with a magic number could not ensure that: to check the number, freed memory would be read.
 //!
 //! Invariants
-//!  (1) A generation is used once: a place whose generations are used up is never filled again.
-//!  (2) What is open is dropped outside the lock of the table: closing may wait for a disk or for other processes.
-//!  (3) In a process that was forked while anything was open, nothing is: threads and locks of the parent are not there.
+//!  (1) A generation is used once: an entry that has used up its generations is never filled again.
+//!  (2) An object is dropped outside the lock of the table, because closing may wait for a disk or for other processes.
+//!  (3) In a process that was forked while anything was open, nothing is open, because the parent's threads and locks
+//!      do not exist there.
 
 use std::sync::Arc;
 use std::sync::Once;

@@ -1,4 +1,4 @@
-//! Who can unlock a vault.
+//! The key slots that unlock a vault.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

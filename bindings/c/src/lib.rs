@@ -2,18 +2,18 @@
 //!
 //! Takes   C strings, pointers and numbers
 //! Gives   the calls of the crate `strongroom`, with errors as negative numbers of `errno.h`
-//! Never   lets a panic out, believes a handle, or calls back while it holds a lock of its own
+//! Never   lets a panic out, trusts a handle, or calls back while it holds a lock of its own
 //!
 //! Invariants
-//!  (1) Nothing that a program gives is used before it is checked: pointers for NULL, handles by the table, numbers by their bounds.
-//!  (2) A handle that was closed never means anything again.                                           [handles.rs]
+//!  (1) No argument of a program is used before it is checked: pointers for NULL, handles by the table, numbers by their bounds.
+//!  (2) A handle that was closed is never valid again.                                                 [handles.rs]
 //!  (3) Every function goes through `done` or `count`, which turn errors and panics into numbers.       [border.rs]
 //!
-//! The header `include/strongroom.h` is made from these files; the comments of public items here are its text, and written for people
-//! who read C. What holds for all functions is at its head: the file `cbindgen.toml`.
+//! The header `include/strongroom.h` is generated from these files. Its texts are the comments of public items here, written
+//! for readers who know C. The file `cbindgen.toml` has the head of the header, with everything that holds for all functions.
 //!
-//! `unsafe` is everywhere here: C gives pointers. What a function asks of them is said once, at the head of the header, and the
-//! functions in `border.rs` are the only ones that follow a pointer.
+//! `unsafe` is everywhere here, because C passes pointers. The head of the header says once what every function
+//! requires of them, and only the functions in `border.rs` follow a pointer.
 #![allow(
     unsafe_code,
     unsafe_op_in_unsafe_fn,

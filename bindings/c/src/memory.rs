@@ -1,4 +1,4 @@
-//! What the library gives that has a pointer inside, and its way back.
+//! Memory with pointers that the library gives to a program, and how it is freed.
 
 use zeroize::Zeroize;
 

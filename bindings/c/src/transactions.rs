@@ -1,4 +1,4 @@
-//! Transactions: changes that happen all or not at all, and only if what was read before is still so.
+//! Transactions: changes that are made all or not at all, and only if the data read before is unchanged.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;

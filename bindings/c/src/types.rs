@@ -1,4 +1,4 @@
-//! The types of the header, and what they are in Rust.
+//! The types of the header, and their Rust equivalents.
 
 use std::ffi::{c_char, c_int, c_void};
 

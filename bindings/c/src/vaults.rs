@@ -1,4 +1,4 @@
-//! Vaults: made, opened, closed; secrets and options.
+//! Vaults: created, opened, closed; secrets and options.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;

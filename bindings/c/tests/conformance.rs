@@ -1,6 +1,6 @@
-//! A program in C does what the table says, through the header and the shared library.
+//! A program in C behaves as the conformance table says, through the header and the shared library.
 //!
-//! Goal: C behaves as every language. Method: the table is written down as constants in C; `tests/table/run.c` carries them out.
+//! Goal: C behaves as every other language. Method: the table is written as constants in C; `tests/table/run.c` carries them out.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

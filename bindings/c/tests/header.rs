@@ -1,4 +1,4 @@
-//! The header that is checked in is the one that the sources give, and every compiler takes it.
+//! The committed header is the one that the sources generate, and every compiler accepts it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-/* Everything that a program can do wrong ends in a number, never in undefined behaviour: misuse FOLDER. */
+/* Every mistake of a program gives an error number, and never causes undefined behaviour: misuse FOLDER. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

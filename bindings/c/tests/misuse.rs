@@ -1,4 +1,4 @@
-//! What programs do wrong: every misuse ends in a number.
+//! Mistakes of programs: every misuse gives an error number.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! The README is followed line by line, by somebody with an empty home.
+//! Runs the README line by line, as a user with an empty home directory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

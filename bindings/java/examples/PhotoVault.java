@@ -21,11 +21,11 @@ import java.util.stream.Stream;
  *
  * <pre>
  * java PhotoVault.java new    VAULT KEYFILE
- * java PhotoVault.java add    VAULT KEYFILE PHOTO…      puts photos in, with an entry each in the album's list, all or none
+ * java PhotoVault.java add    VAULT KEYFILE PHOTO…      adds photos, with an entry for each in the album's list: all or none
  * java PhotoVault.java list   VAULT KEYFILE
- * java PhotoVault.java take   VAULT KEYFILE FOLDER      brings all photos out
- * java PhotoVault.java keep   VAULT KEYFILE NAME        remembers the album as it is now
- * java PhotoVault.java before VAULT KEYFILE NAME        what the album had then
+ * java PhotoVault.java take   VAULT KEYFILE FOLDER      copies all photos to FOLDER
+ * java PhotoVault.java keep   VAULT KEYFILE NAME        keeps the current album as a snapshot
+ * java PhotoVault.java before VAULT KEYFILE NAME        lists the photos of that snapshot
  * </pre>
  */
 public final class PhotoVault {

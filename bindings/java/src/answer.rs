@@ -1,6 +1,6 @@
-//! Answers that are more than a number: bytes that `Reader.java` reads in the same order.
+//! Encodes answers that are more than a number as bytes; `Reader.java` reads them in the same order.
 //!
-//! Numbers have 8 bytes, the highest first; bytes and text come after their length, a list after its count.
+//! Numbers have 8 bytes, the highest first. Bytes and text follow their length, and a list follows its count.
 
 use jni::Env;
 use jni::objects::JByteArray;

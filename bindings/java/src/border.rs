@@ -1,8 +1,8 @@
 //! The border between Java and Rust: arrays in, exceptions out, no panic across.
 //!
 //! Invariants
-//!  (1) A panic ends here. What it says is not passed on: it could hold a secret.
-//!  (2) Where Java has thrown already, that exception stays.
+//!  (1) A panic ends here. Its message is dropped, because it could contain a secret.
+//!  (2) If Java has already thrown an exception, that exception stays.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};

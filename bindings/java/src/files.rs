@@ -1,11 +1,12 @@
 //! Open files.
 //!
 //! Takes   a handle, and ranges of arrays
-//! Gives   how many bytes were read, or where the position is
-//! Never   waits for a lock: Java does, so that a thread that waits can be interrupted
+//! Gives   the number of bytes read, or the position
+//! Never   waits for a lock: Java does, so that a waiting thread can be interrupted
 //!
 //! Invariants
-//!  (1) Bytes go through memory that only this thread uses, at most a transfer at once: an array of Java is another thread's too.
+//!  (1) Bytes are copied through memory that only this thread uses, at most one transfer at once, because other threads
+//!      can change a Java array.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -1,12 +1,12 @@
-//! What the handles of Java mean: the one table of everything that is open.
+//! The one table of everything that is open, and the handles of Java that refer to it.
 //!
-//! Takes   what was opened
-//! Gives   a number, and for a number what was opened under it
-//! Never   follows a number: it is looked up
+//! Takes   an opened object
+//! Gives   a number for it; and later the object for that number
+//! Never   uses a number as an address: it is looked up
 //!
 //! Invariants
-//!  (1) A number means what it was given for, or nothing: each has the generation of its place.
-//!  (2) What is open is dropped outside the lock of the table: closing may wait for a disk or for other processes.
+//!  (1) A number refers to the object that it was given for, or to nothing, because it has the generation of its entry.
+//!  (2) An object is dropped outside the lock of the table, because closing may wait for a disk or for other processes.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,7 +1,7 @@
-//! Snapshots: taken, listed, read, brought back, removed.
+//! Snapshots: taken, listed, read, restored, removed.
 //!
 //! Takes   messages, tags, selectors
-//! Gives   what the class `SnapshotInfo` of Java is made of, and handles of states that are read
+//! Gives   the values for Java's class `SnapshotInfo`, and handles of snapshots that are read
 //! Never   changes a snapshot
 
 use jni::objects::{JByteArray, JClass, JObjectArray};

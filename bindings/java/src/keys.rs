@@ -1,8 +1,8 @@
 //! Key slots: listed, added, removed; keys replaced.
 //!
 //! Takes   a vault folder and a secret
-//! Gives   what the classes `Keys` and `KeySlot` of Java are made of
-//! Never   gives a key out, but for new ones that a person keeps: a recovery code, a key file
+//! Gives   the values for Java's classes `Keys` and `KeySlot`
+//! Never   gives out a key, except a new one that a user keeps: a recovery code or a key file
 
 use std::sync::Arc;
 

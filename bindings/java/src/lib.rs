@@ -1,13 +1,13 @@
 //! The native part of the Java package `io.strongroom`: the vault API as static methods of its class `Native`.
 //!
-//! Takes   calls of `java/io/strongroom/*.java`, which is what Java programs see
+//! Takes   calls of `java/io/strongroom/*.java`, the API for Java programs
 //! Gives   numbers, arrays of bytes and of numbers; errors as `io.strongroom.Failure`, from which Java makes its exceptions
-//! Never   decides what a Java program would expect of a file or a path: that is written in Java
+//! Never   decides what Java programs expect of a file or a path: the Java sources do
 //!
 //! Invariants
-//!  (1) A panic ends at the border, and what it says is not passed on.                                       [border]
-//!  (2) What is open is named by a number with a generation: one that was closed or made up is noticed.      [handles]
-//!  (3) Nothing of Java is shared while the vault is asked: bytes are copied in and out, in bounded pieces.    [files]
+//!  (1) A panic ends at the border, and its message is dropped.                                              [border]
+//!  (2) An open object has a number with a generation: a number that was closed or made up is noticed.       [handles]
+//!  (3) No Java memory is used during a call of the vault: bytes are copied in and out, in bounded pieces.     [files]
 
 // `unsafe`: the name under which the virtual machine finds `JNI_OnLoad`, its pointer, and the promise that a table of methods is
 // of static ones, which the macro that makes it checks at the first call too.

@@ -1,7 +1,8 @@
-//! Listings: the names of a directory, or everything below it, a page at a time.
+//! Listings: the names in a directory, or the paths of everything below it, one page at a time.
 //!
 //! Takes   a handle of a vault or a snapshot, and a path
-//! Gives   a handle, and pages of entries: a name or a path, and what `stat` shows, of a symlink itself
+//! Gives   a handle, and pages of entries: a name or a path, with the attributes of the entry itself (of a symlink, not
+//!         of its target)
 //! Never   holds more than a page
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Turns what a Java program gives into what opens a vault.
+//! Turns the secret from a Java program into one that opens a vault.
 //!
 //! Takes   the kind of a secret, and its bytes
 //! Gives   a `Secret`, or a key for a new slot; wiped when dropped. Java's own copy is wiped by `Secret.close`
-//! Never   shows one in an error
+//! Never   shows a secret in an error
 
 use jni::Env;
 use jni::objects::{JByteArray, JIntArray, JObjectArray};

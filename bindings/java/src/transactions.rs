@@ -1,6 +1,6 @@
-//! Transactions: changes that happen all or not at all, and only if what was read before is still so.
+//! Transactions: changes that are made all or not at all, and only if the data read before is unchanged.
 //!
-//! What they read and change is in `tree.rs`, under the same names as of a vault.
+//! `tree.rs` has the functions that read and change names and files, the same ones as for a vault.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Names: what is at a path, and what becomes of it; whole files.
+//! Names and what they refer to: attributes, creation, removal, renaming; and whole files.
 //!
 //! Takes   a handle of a vault, of a snapshot or of a transaction, and paths that begin with `/`
-//! Gives   what `stat` shows, names, targets, values of extended attributes; a transaction notes changes for its commit
+//! Gives   attributes, names, targets, values of extended attributes; a transaction collects changes for its commit
 //! Never   resolves a path itself
 
 use jni::objects::{JByteArray, JClass, JLongArray};

@@ -1,8 +1,8 @@
-//! Vaults: made, opened, closed; what concerns all of one.
+//! Vaults: created, opened, closed; and operations on a whole vault.
 //!
-//! Takes   a vault folder, secrets, flags, and who hears of progress
-//! Gives   a handle: this process owns the vault, or uses it through the process that does
-//! Never   mends anything
+//! Takes   a vault folder, secrets, flags, and a listener for progress
+//! Gives   a handle: this process owns the vault, or uses it through the owner process
+//! Never   repairs anything
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Follows the README as a new user: the commands of its `sh` blocks in a checkout, then a Maven project with its `xml` block and its `java` blocks.
-# Nothing of it goes into the user's repository of Maven: that of this run is in the folder that is given.
+# The user's Maven repository is not changed: this run has one of its own, in the given folder.
 set -euo pipefail
 place="${1:?a folder}"
 here="$(cd "$(dirname "$0")/.." && pwd)"

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # An encrypted dataset
 #
-# Blood pressure readings of patients: nothing of them may lie on this disk in the clear, not even in a cache. The vault holds the raw
-# files, the tables made of them and the state of every import; pandas, pyarrow and DuckDB work on it as on any other storage.
+# Blood pressure readings of patients: no part of them may be on this disk in the clear, not even in a cache. The vault holds the raw
+# files, the tables made from them and the state of every import; pandas, pyarrow and DuckDB use it like any other storage.
 #
 # Open this file as a notebook (Jupyter with jupytext, VS Code), or run it: `python encrypted_dataset.py FOLDER`.
 

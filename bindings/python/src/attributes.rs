@@ -1,8 +1,8 @@
-//! What `stat` shows, between the vault and Python.
+//! Converts the attributes of a node for Python's `stat`.
 //!
 //! Takes   `Attributes`
 //! Gives   a tuple in the order that `strongroom/_stat.py` expects
-//! Never   gives times as floats: nanoseconds since 1970
+//! Never   gives times as floats: they are nanoseconds since 1970
 
 use strongroom::filesystem::{Attributes, NodeKind};
 

@@ -1,9 +1,9 @@
-//! Runs a call without the interpreter's lock, and knows how many run.
+//! Runs calls without the interpreter's lock, and counts how many run.
 //!
-//! Takes   what asks a vault
-//! Gives   what it gave
-//! Never   lets the interpreter end under a call: CPython before 3.14 ends a thread that comes back then by unwinding it, which no Rust
-//!         function outlives
+//! Takes   a function that uses a vault
+//! Gives   its result
+//! Never   lets the interpreter end during a call: CPython before 3.14 unwinds a thread that returns after that, which
+//!         Rust code cannot survive
 //!
 //! Invariants
 //!  (1) A call is counted until its thread has the interpreter's lock again.

@@ -1,8 +1,8 @@
 //! Turns errors of the vault into exceptions.
 //!
 //! Takes   a `strongroom::Error`, and the paths of the call
-//! Gives   the exception of `strongroom/_errors.py` that fits, an `OSError` with `errno`, message and file names
-//! Never   gives an exception without `errno`, but for what is closed: that is a `ValueError`, as for Python's files
+//! Gives   the matching exception of `strongroom/_errors.py`, an `OSError` with `errno`, message and file names
+//! Never   gives an exception without `errno`, except for a closed object: that is a `ValueError`, as for Python's files
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;

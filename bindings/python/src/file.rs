@@ -1,12 +1,12 @@
 //! Open files.
 //!
 //! Takes   ranges of bytes
-//! Gives   what the class `RawFile` of `strongroom/_files.py` builds Python's file objects from
-//! Never   buffers, or gives more than a transfer holds in one `read`
+//! Gives   the functions on which the class `RawFile` of `strongroom/_files.py` builds Python's file objects
+//! Never   buffers, or returns more than one transfer in one `read`
 //!
 //! Invariants
-//!  (1) Bytes that are read go into an object that nobody else has yet, and bytes that are written come from one that nobody
-//!      changes: both without the interpreter's lock.
+//!  (1) Reads fill an object that no other code has yet, and writes use an object that no code changes. So both run
+//!      without the interpreter's lock.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Snapshots: taken, listed, read, brought back, removed.
+//! Snapshots: taken, listed, read, restored, removed.
 //!
 //! Takes   messages, tags, selectors
-//! Gives   what the class `Snapshot` of `strongroom/_history.py` is made of
+//! Gives   the values for the class `Snapshot` of `strongroom/_history.py`
 //! Never   changes a snapshot
 
 use pyo3::prelude::*;

@@ -1,8 +1,8 @@
 //! Key slots: listed, added, removed; keys replaced.
 //!
 //! Takes   a vault folder and a secret
-//! Gives   what the class `Keys` of `strongroom/_keys.py` is made of
-//! Never   gives a key out, but for new ones that a person keeps: a recovery code, a key file
+//! Gives   the values for the class `Keys` of `strongroom/_keys.py`
+//! Never   gives out a key, except a new one that a user keeps: a recovery code or a key file
 
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! The native part of the Python package `strongroom`: the vault API as functions that Python can call.
 //!
-//! Takes   calls of `strongroom/*.py`, which is what Python programs see
+//! Takes   calls of `strongroom/*.py`, the API for Python programs
 //! Gives   numbers, bytes and dictionaries; errors as the exceptions of `strongroom/_errors.py`
-//! Never   decides what a Python program would expect of a file or a path: that is written in Python
+//! Never   decides what Python programs expect of a file or a path: the Python sources do
 //!
 //! Invariants
-//!  (1) The interpreter's lock is released in every call that asks the vault anything.                  [calls]
-//!  (2) In a process that was forked from the one that opened a vault, nothing of that vault is touched.   [opened]
+//!  (1) The interpreter's lock is released in every call that uses the vault.                           [calls]
+//!  (2) A process that was forked from the one that opened a vault uses nothing of that vault.             [opened]
 //!  (3) Nothing here is `unsafe`: bytes are copied between Python's objects and the vault's, in pieces.   [file]
 
 mod attributes;

@@ -1,7 +1,7 @@
-//! Names: what is at a path, and what becomes of it.
+//! Names and what they refer to: attributes, creation, removal, renaming.
 //!
 //! Takes   paths as bytes, beginning with `/`
-//! Gives   what `stat` shows, names, targets, values of extended attributes
+//! Gives   attributes, names, targets, values of extended attributes
 //! Never   resolves a path itself
 
 use parking_lot::Mutex;

@@ -1,11 +1,12 @@
-//! Something of a vault that a Python object holds until it is closed.
+//! An object of a vault that a Python object holds until it is closed.
 //!
-//! Takes   what was opened, and by which process
-//! Gives   it, for one call; nothing once it is closed
-//! Never   touches it in a process that was forked since, not even to drop it: the threads that it waits for are not there
+//! Takes   the opened object, and the process that opened it
+//! Gives   access to it during one call; nothing once it is closed
+//! Never   uses it in a process that was forked since, not even to drop it, because the threads that it waits for do
+//!         not exist there
 //!
 //! Invariants
-//!  (1) A value is dropped without the interpreter's lock: it may wait for a thread that waits for that lock.
+//!  (1) A value is dropped without the interpreter's lock, because the drop may wait for a thread that waits for that lock.
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;

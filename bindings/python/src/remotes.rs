@@ -1,6 +1,6 @@
-//! Remotes: what goes there, what comes from there, and what conflicts.
+//! Remotes: pull, push and sync, and the conflicts that remain.
 //!
-//! Takes   names and URLs of remotes, and who hears of progress
+//! Takes   names and URLs of remotes, and a callable for progress
 //! Gives   reports as dictionaries
 //! Never   shows credentials
 

@@ -1,8 +1,8 @@
-//! Turns what a Python program gives into what opens a vault.
+//! Turns the secret from a Python program into one that opens a vault.
 //!
 //! Takes   the kind of a secret, and its bytes
-//! Gives   a `Secret`, or a key for a new slot; wiped when dropped. Python's own copy is Python's
-//! Never   shows one in an error
+//! Gives   a `Secret`, or a key for a new slot; wiped when dropped. The copy in Python is not wiped
+//! Never   shows a secret in an error
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

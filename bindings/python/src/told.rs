@@ -1,7 +1,7 @@
-//! Tells a Python function how far something is.
+//! Reports progress to a Python function.
 //!
 //! Takes   a callable or `None`; progress, from a call that runs without the interpreter's lock
-//! Gives   whether to go on: a callable that returns `False` stops it, and so do an exception and a signal
+//! Gives   whether to continue: a callable that returns `False` stops the call, and so does an exception or a signal
 //! Never   loses an exception: it is raised when the call has ended
 
 use pyo3::prelude::*;

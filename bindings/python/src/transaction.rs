@@ -1,8 +1,8 @@
-//! Several changes at once, and content in the place of other content.
+//! Transactions: several changes at once, and the replacement of one content by another.
 //!
-//! Takes   reads and changes, gathered; or one content
-//! Gives   all of it done, or nothing
-//! Never   makes anybody wait before the commit
+//! Takes   collected reads and changes; or one content
+//! Gives   all of them carried out, or none
+//! Never   blocks other callers before the commit
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

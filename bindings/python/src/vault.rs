@@ -1,8 +1,8 @@
-//! Makes, opens and closes vaults.
+//! Creates, opens and closes vaults.
 //!
 //! Takes   a vault folder, and a Python function that gives a secret when one is needed
-//! Gives   a `Vault`: this process owns it, or uses it through the process that does
-//! Never   keeps a secret: the function is kept, for a client that may have to take the vault over
+//! Gives   a `Vault`: this process owns the vault, or uses it through the owner process
+//! Never   keeps a secret: it keeps the function, for a client that may have to become the owner
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! What concerns a whole vault: durability, room, soundness, copies.
+//! Operations on a whole vault: sync to disk, free space, verification, copies.
 //!
-//! Takes   a vault, and who hears of progress
+//! Takes   a vault, and a callable for progress
 //! Gives   reports as dictionaries
-//! Never   mends anything
+//! Never   repairs anything
 
 use std::path::PathBuf;
 

@@ -5,8 +5,8 @@
 >>> with vault.open("/hello.txt", "w") as file:                              # doctest: +SKIP
 ...     file.write("hello")
 
-``Vault`` makes and opens vaults. Files are Python's own file objects, functions are named as in ``os``, ``VaultPath`` is as
-``pathlib``, errors are ``OSError`` with ``errno``. ``strongroom.fsspec`` is a file system for pandas and others.
+``Vault`` creates and opens vaults. Files are Python's own file objects, functions have the names of ``os``, ``VaultPath`` works like
+``pathlib.Path``, and errors are ``OSError`` with ``errno``. ``strongroom.fsspec`` is a file system for pandas and others.
 """
 
 import importlib.metadata

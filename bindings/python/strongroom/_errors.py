@@ -1,4 +1,4 @@
-"""Exceptions. Each is an ``OSError`` with ``errno``; what any file system says is one of Python's own subclasses."""
+"""Exceptions. Each is an ``OSError`` with ``errno``; errors that any file system has are Python's own subclasses of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Open files, as Python's ``io`` has them.
+"""Open files, with the interface of Python's ``io``.
 
-``RawFile`` moves bytes; the buffers and the text layer above it are those of the standard library.
+``RawFile`` reads and writes bytes; the buffers and the text layer above it are those of the standard library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Snapshots: what they are, and reading one."""
+"""Snapshots: facts about them, and reading one."""
 
 from __future__ import annotations
 

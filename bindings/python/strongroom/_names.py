@@ -1,4 +1,4 @@
-"""Paths: what callers give, as the bytes that a vault knows, and back."""
+"""Converts paths of callers into the bytes that a vault uses, and back."""
 
 from __future__ import annotations
 

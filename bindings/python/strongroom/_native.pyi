@@ -1,4 +1,4 @@
-"""What the native module has. Only the package itself calls it; programs use what ``strongroom`` exports."""
+"""The interface of the native module. Only the package itself calls it; programs use the names that ``strongroom`` exports."""
 
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union

@@ -1,4 +1,4 @@
-"""What opens a vault, as callers give it."""
+"""The secrets that open a vault, in the forms that callers pass them."""
 
 from __future__ import annotations
 

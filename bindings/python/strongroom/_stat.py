@@ -1,4 +1,4 @@
-"""What ``stat`` shows, as the ``os.stat_result`` that Python programs know."""
+"""Attributes of a node, as the ``os.stat_result`` that Python programs know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remotes, and what moved."""
+"""Remotes, and reports of what a pull, push or sync transferred."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several changes at once."""
+"""Transactions: several changes, made all at once or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read of a vault, and of a snapshot of one, by paths: named as in ``os`` and ``os.path``."""
+"""Reading a vault or a snapshot by paths: the functions have the names of ``os`` and ``os.path``."""
 
 from __future__ import annotations
 

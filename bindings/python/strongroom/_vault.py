@@ -1,4 +1,4 @@
-"""A vault: opened, read, changed, closed."""
+"""The class ``Vault``: opens, reads, changes and closes a vault."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A file system for everything that reads and writes through fsspec: pandas, pyarrow, zarr, Dask, DuckDB …
+"""A file system for programs that read and write through fsspec: pandas, pyarrow, zarr, Dask, DuckDB …
 
 >>> import pandas                                                                              # doctest: +SKIP
 >>> options = {"folder": "vault", "key_file": "vault.key"}                                     # doctest: +SKIP
 >>> pandas.read_parquet("strongroom:///measurements.parquet", storage_options=options)         # doctest: +SKIP
 
-Secrets are given by where they are, never by themselves: fsspec shows, hashes and pickles what a file system was made with.
+Options name the place of a secret, never the secret itself: fsspec shows, hashes and pickles the options of a file system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tests share: a vault of their own, and the same calls on the disk to compare with."""
+"""The fixtures that tests share: a vault of their own, and the same calls on the disk for comparison."""
 
 import os
 import pathlib

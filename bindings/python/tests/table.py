@@ -1,4 +1,4 @@
-"""Carries out the steps of ``bindings/conformance.toml``, whose head says what each line means, with the package."""
+"""Carries out the steps of ``bindings/conformance.toml`` with the package; the head of that file explains each line."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""The package does what the table of all languages says."""
+"""The package behaves as the conformance table of all languages says."""
 
 import errno
 import pathlib

@@ -1,4 +1,4 @@
-"""The file system for fsspec passes fsspec's own suite, and does what its methods say."""
+"""The file system for fsspec passes fsspec's own suite, and its methods do what their docs say."""
 
 import io
 import pickle

@@ -1,4 +1,4 @@
-"""The life of a vault and its files: closed, forgotten, forked, interrupted, ended with the interpreter, used by many threads."""
+"""The life of a vault and its files: they are closed, forgotten, forked, interrupted, ended with the interpreter, used by many threads."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Functions that are named as in ``os`` do what those do: the same program runs on the disk and on a vault, and outcomes are compared."""
+"""Functions with names of ``os`` do the same as those: the same program runs on the disk and on a vault, and outcomes are compared."""
 
 import os
 import pathlib

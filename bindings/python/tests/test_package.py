@@ -1,4 +1,4 @@
-"""The package is what its documents and types say."""
+"""The package agrees with its documents and types."""
 
 import ast
 import dataclasses

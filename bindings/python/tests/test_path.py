@@ -1,4 +1,4 @@
-"""``VaultPath`` gives what ``pathlib.Path`` gives: the same calls on both, compared."""
+"""``VaultPath`` gives the same results as ``pathlib.Path``: both get the same calls."""
 
 import pathlib
 

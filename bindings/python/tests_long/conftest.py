@@ -1,4 +1,4 @@
-"""A vault, and it as a file system, for the libraries that are tried here."""
+"""A vault, and a file system for it, for the libraries that are tested here."""
 
 import os
 

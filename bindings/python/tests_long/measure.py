@@ -1,6 +1,6 @@
-"""What a call costs beside the same call on a file of the disk, and what a stream of bytes costs; prints one line a row.
+"""Measures calls and streams of bytes on a vault, and the same on a file of the disk; prints one line for each.
 
-    python measure.py FOLDER [MIB]        # FOLDER: an empty folder, on the disk that is to be measured
+    python measure.py FOLDER [MIB]        # FOLDER: an empty folder on the measured disk
 """
 
 import os

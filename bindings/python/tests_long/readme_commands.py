@@ -1,5 +1,5 @@
-"""Runs the commands of the README in their order, in a copy of nothing but what they need, and then its Python blocks with the package that they
-installed: what a new user does. Takes a folder to work in; the checkout is the current one, where the wheel is built."""
+"""Follows the README as a new user. Runs its commands in order, in a copy that has only what they need, and then its Python blocks with the
+package that the commands installed. Takes a folder to work in; the wheel is built in the current checkout."""
 
 import pathlib
 import re

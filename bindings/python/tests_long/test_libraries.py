@@ -1,4 +1,4 @@
-"""pandas, pyarrow, zarr and DuckDB write into a vault and read out of it what they wrote."""
+"""pandas, pyarrow, zarr and DuckDB write into a vault, and read the same data back."""
 
 import numpy
 import pandas

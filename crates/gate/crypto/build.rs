@@ -1,6 +1,7 @@
 //! Writes the versions of the cryptographic libraries of this build into `versions.rs`, from the workspace's lock file.
 //!
-//! A saved measurement holds only for the library versions it was made with: without them nobody could see that it is outdated.
+//! A saved measurement holds only for the library versions that it was made with. Without these versions nobody could
+//! see that it is outdated.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-/* Does what bindings/conformance.toml says, through strongroom.h: run FOLDER, an empty folder of the machine. */
+/* Carries out the cases of bindings/conformance.toml through strongroom.h: run FOLDER, an empty folder on the disk. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The cases of bindings/conformance.toml as the test `conformance.rs` writes them down for C. */
+/* The cases of bindings/conformance.toml, in the form in which the test `conformance.rs` writes them for C. */
 #ifndef TABLE_H
 #define TABLE_H
 

@@ -1,4 +1,4 @@
-//! One file for each group of commands; this one only maps each command to its function.
+//! One file for each group of commands; this file only calls the function of each command.
 
 mod account;
 mod background;

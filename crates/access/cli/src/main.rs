@@ -1,9 +1,9 @@
-//! The command `strongroom`: what a person types becomes calls of the public API, and what comes back becomes lines,
-//! JSON and an exit code.
+//! The command `strongroom`: turns command lines into calls of the public API, and their results into lines, JSON and
+//! an exit code.
 //!
 //! Takes   a command line
 //! Gives   exit codes that never change (`terminal/exit_code.rs`), messages that say what to do next
-//! Never   shows a secret, takes one from arguments or environment, or leaves a memory image on the disk
+//! Never   shows a secret, accepts one in arguments or environment, or leaves a core dump on the disk
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! What goes between a person and the program: lines and JSON, questions, messages, signals, exit codes.
+//! The interface to the user: lines and JSON, questions, messages, signals, exit codes.
 
 pub(crate) mod exit_code;
 pub(crate) mod failure;

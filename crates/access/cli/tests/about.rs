@@ -1,6 +1,6 @@
 //! What the command shows of a whole vault: `info`, `stats`, `quota`, and the log of a mount.
 //!
-//! Tests that mount need /dev/fuse; without it they say so.
+//! Tests that mount need /dev/fuse; without it they report that and skip.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Copies that are made again: what `put` and `get` skip, leave out, and remove; and where they stop.
+//! Repeated copies: what `put` and `get` skip, leave out and remove, and where they stop.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,7 +1,7 @@
-//! One vault under a mount and under commands of other processes at the same time: no one fails because of another,
-//! and everyone sees the newest data.
+//! One vault used at the same time by a mount and by commands in other processes: none fails because of another, and
+//! each sees the newest data.
 //!
-//! Needs /dev/fuse; says so without.
+//! It needs /dev/fuse; without it the test reports that.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! `strongroom backup`: a vault folder beside the vault, made while it is in use.
+//! `strongroom backup`: copies a vault folder while the vault is in use.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

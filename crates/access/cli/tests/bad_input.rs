@@ -1,7 +1,7 @@
-//! What people and accidents do to a vault, through the real binary: each gets its exit code and a message that says
-//! what to do, and none harms what is stored.
+//! Mistakes and accidents of users, with the real binary: each gives its exit code and a message that says what to do,
+//! and none harms stored data.
 //!
-//! Tests that mount need root and /dev/fuse; without them they say so.
+//! Tests that mount need root and /dev/fuse; without them they report that and skip.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! `bench` from outside.
+//! The command `bench`, as a user runs it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

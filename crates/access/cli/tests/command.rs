@@ -1,4 +1,4 @@
-//! The real binary from outside: what it prints, what it leaves, and its exit codes.
+//! The real binary, as a user runs it: its output, its effects, and its exit codes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,6 +1,6 @@
-//! `hash`, `find --hash` and `find --duplicates` as a person types them.
+//! `hash`, `find --hash` and `find --duplicates`, as a user types them.
 //!
-//! Tests that mount need /dev/fuse; without it they say so.
+//! Tests that mount need /dev/fuse; without it they report that and skip.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

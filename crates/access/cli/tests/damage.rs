@@ -1,6 +1,6 @@
-//! `verify` and `repair` as a person types them: what they print, and how they end.
+//! `verify` and `repair`, as a user types them: their output and their exit codes.
 //!
-//! Tests that mount need /dev/fuse; without it they say so.
+//! Tests that mount need /dev/fuse; without it they report that and skip.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

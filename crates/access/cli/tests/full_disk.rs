@@ -1,4 +1,4 @@
-//! Commands on a disk that is full, or was. Needs root, for a disk of its own.
+//! Commands on a disk that is full, or was full before. Needs root, to make a disk of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

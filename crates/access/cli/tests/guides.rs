@@ -1,4 +1,5 @@
-//! The shell examples of the README and of every guide in docs/guide, run in their order, each document in a home of its own.
+//! Runs the shell examples of the README and of every guide in docs/guide in order, each document with a home directory
+//! of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,7 +1,7 @@
-//! Snapshots with the real binary: what `log`, `diff` and `restore` print and do, which snapshots a rule lets go, and
-//! `.history` on a real mount.
+//! Snapshots with the real binary: the output and effects of `log`, `diff` and `restore`, the snapshots that a rule
+//! removes, and `.history` on a real mount.
 //!
-//! The tests of the mount need root; without it they say so and leave that out.
+//! The tests of the mount need root; without it they report that and skip this part.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,8 +1,7 @@
-//! Names that fool, names that cannot be, directories in circles, and headers that keep a machine busy: what each command
-//! makes of them.
+//! How each command treats deceptive names, impossible names, circles of directories, and headers that keep a machine busy.
 //!
-//! Method: names that a file system takes come in by `put`; names that no file system accepts are written straight into
-//! the database with its key. Somebody who has a key, or disk decay, could cause the same.
+//! Method: names that a file system accepts are added by `put`. Names that no file system accepts are written directly
+//! into the database with its key. A person who has a key, or a decaying disk, could cause the same.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,8 +1,9 @@
-//! What a person who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of
-//! files. Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
+//! An attacker who can write to a vault folder puts links, pipes, sockets, devices and folders in the places of files.
+//! Nothing outside of the folder is read or written because of that, no command waits, and the strange entry is named.
 //!
-//! All tests here but one failed before the folder was opened through `strongroom-folder`: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
-//! were written through; pipes were waited on; a strange file among the segments stopped the vault.
+//! All tests here but one failed before the folder was opened through `strongroom-folder`: links were followed for
+//! `reserve`, `lock`, every replaced file and every folder; hard links were written through; commands waited on pipes;
+//! a strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! What `make install` puts where, and that it works from there. Nothing outside of a temporary folder is touched.
+//! The files that `make install` installs, and that the installed program works. Only a temporary folder is touched.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,4 +1,4 @@
-//! What `put` and `get` keep, what they say of the rest, and what they leave when they are interrupted.
+//! The attributes that `put` and `get` keep, their reports of the others, and what an interruption leaves.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,6 +1,6 @@
-//! Keys changed with the real binary while the vault is mounted: under a writer, a kill, a full disk, read-only.
+//! Changes of keys with the real binary while the vault is mounted: during a write, a kill, a full disk, and read-only.
 //!
-//! The tests mount, which takes root; without it they say so and leave that out.
+//! The tests mount, which needs root; without it they report that and skip this part.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,6 +1,6 @@
-//! What of a person's secrets and of a vault's keys lies in the memory of a process that has the vault open.
+//! The parts of a user's secrets and a vault's keys that are in the memory of a process that has the vault open.
 //!
-//! The tests mount and read another process's memory, which takes root; without it they say so and leave that out.
+//! The tests mount and read another process's memory, which needs root; without it they report that and skip this part.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! A mount and a program that has the vault open: each gets what it needs, in turns.
+//! A mount and a program that both want to own the vault: each gets access in turn.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,4 +1,4 @@
-//! `device add` and `clone --pair` as two people type them: what each side says, and how it ends.
+//! `device add` and `clone --pair`, as two users type them: the output of both sides, and how they end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,7 +1,7 @@
-//! A vault depends on a suite and never on a provider: each provider in turn creates, mounts, writes and reads, and
-//! each opens what any other wrote. A provider that fails its self-test is skipped.
+//! A vault depends on a suite and never on a provider. Each provider in turn creates, mounts, writes and reads, and
+//! each opens what every other wrote. A provider that fails its self-test is skipped.
 //!
-//! Tests that mount need /dev/fuse; without it they say so and continue without the mount.
+//! Tests that mount need /dev/fuse; without it they report that and continue without the mount.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! `remote`, `pull`, `push`, `sync` and `clone` as a user types them: what they say, how they end, and that no credential is shown.
+//! `remote`, `pull`, `push`, `sync` and `clone`, as a user types them: their output, their exit codes, and that no
+//! credential is shown.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! What a person sees when a vault is not the one that was there: an older one, a copy, another vault, or a stranger's.
+//! The output of commands if a vault was replaced: by an older state, a copy, another vault, or an attacker's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

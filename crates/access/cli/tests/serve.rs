@@ -1,4 +1,4 @@
-//! `serve` as a user types it: a server that a vault is pushed to and cloned from.
+//! `serve`, as a user types it: a vault is pushed to the server and cloned from it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! `unlock` and `lock`: commands need no secret while a session lasts, and nothing is left of it after.
+//! `unlock` and `lock`: commands need no secret while a session lasts, and nothing of the session remains after it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Passphrases that a person types on a terminal: they are not shown, and the terminal is as before, whatever happens.
+//! Passphrases that a user types on a terminal: they are not shown, and the terminal is as before afterwards, whatever happens.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! `tune` from outside. What is fastest differs from run to run, so nothing here depends on a time.
+//! The command `tune`, as a user runs it. The fastest provider differs from run to run, so no test here depends on a time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

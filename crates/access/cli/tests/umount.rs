@@ -1,4 +1,4 @@
-//! `strongroom umount` as its help says, with real mounts of the real binary.
+//! `strongroom umount` does what its help says, with real mounts of the real binary.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

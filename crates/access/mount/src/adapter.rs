@@ -1,9 +1,9 @@
-//! Turns each request of the kernel into one call, and the call's result into the reply.
+//! Turns each request of the kernel into one call, and the result of the call into the reply.
 //!
 //! Takes   requests from any event loop
 //! Gives   exactly one reply each, from the loop or from a worker
-//! Never   answers ENOSYS except to requests that shall never come again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS
-//!         and, by an option, extended attributes (invariant 3 of the crate)
+//! Never   answers ENOSYS, except to requests that should never come again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS and,
+//!         by an option, extended attributes (invariant 3 of the crate)
 
 use std::ffi::OsStr;
 use std::io;

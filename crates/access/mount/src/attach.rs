@@ -1,8 +1,8 @@
-//! Makes the kernel ask us about a folder: mount(2) for root, fusermount3 for everybody else.
+//! Mounts on a folder, so that the kernel sends us requests: by mount(2) for root, by fusermount3 for other users.
 //!
 //! Takes   a prepared mount point and options
 //! Gives   the descriptor on which requests arrive
-//! Never   leaves a mount behind when it fails
+//! Never   leaves a mount behind if it fails
 
 use std::ffi::CString;
 use std::fs::OpenOptions;

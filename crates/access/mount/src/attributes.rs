@@ -1,8 +1,8 @@
 //! Turns attributes of the file system into those of the protocol, and back.
 //!
 //! Takes   `Attributes`, modes, device numbers and times of either side
-//! Gives   those of the other side
-//! Never   rounds or clamps a time that the other side cannot hold: it gives an error
+//! Gives   the same values in the form of the other side
+//! Never   rounds or clamps a time that the other side cannot represent: it gives an error
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

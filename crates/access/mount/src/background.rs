@@ -1,10 +1,10 @@
 //! Starts this program again as a daemon, and returns when it is ready or has failed.
 //!
 //! Takes   arguments for the new process, and a secret for its standard input
-//! Gives   its one word about the start: ready, or why not
-//! Never   forks a process with threads, and puts no secret into arguments or environment
+//! Gives   its report about the start: ready, or why not
+//! Never   forks a process with threads, or puts a secret into arguments or environment
 //!
-//! The standard output of the daemon is the status pipe until it has spoken: `ok`, or an error.
+//! The standard output of the daemon is a pipe until the daemon has reported on it: `ok`, or an error.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;

@@ -1,8 +1,8 @@
-//! What the mount and the kernel agree on when the connection begins.
+//! Negotiates the features of the connection with the kernel when the mount begins.
 //!
-//! Takes   what the kernel offers, and how writes travel
-//! Gives   capabilities and bounds of requests
-//! Never   asks for what the kernel does not have
+//! Takes   the features that the kernel offers, and how writes are sent
+//! Gives   the chosen capabilities, and the bounds of requests
+//! Never   requests a feature that the kernel does not have
 
 use std::io;
 

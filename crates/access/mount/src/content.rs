@@ -1,7 +1,7 @@
-//! Requests about content: on the loop when they cannot wait long, on a worker when they may (invariant 1).
+//! Requests about content: answered on the event loop if they cannot wait long, on a worker if they may (invariant 1).
 //!
 //! Takes   a node, a range, bytes
-//! Gives   the reply, from whichever thread did the work
+//! Gives   the reply, from the thread that did the work
 //! Never   allocates per request on a loop: buffers belong to threads and are reused
 
 use std::cell::RefCell;

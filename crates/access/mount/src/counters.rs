@@ -1,9 +1,9 @@
-//! Counts requests by opcode, so that a test can say how many an operation costs.
+//! Counts requests by opcode, so that a test can check how many an operation costs.
 //!
 //! Takes   one `count` per request that the adapter answers
 //! Gives   `RequestCounts`, a copy of all counters
-//! Never   counts what the protocol library answers itself: opcodes it does not know (STATX, TMPFILE,
-//!         COPY_FILE_RANGE_64, SYNCFS) get one ENOSYS each for the life of a connection
+//! Never   counts requests that the protocol library answers itself: each opcode that it does not know (STATX, TMPFILE,
+//!         COPY_FILE_RANGE_64, SYNCFS) gets one ENOSYS per connection
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

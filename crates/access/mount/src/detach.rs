@@ -1,7 +1,7 @@
-//! Takes a mount away: umount2(2) for root, fusermount3 for everybody else.
+//! Unmounts: by umount2(2) for root, by fusermount3 for other users.
 //!
 //! Takes   the mount point, absolute and free of links
-//! Gives   the end of the wait, once the kernel has let go of the path
+//! Gives   a return once the kernel has removed the mount from the path
 //! Never   follows a link at the end of the path
 
 use std::io;

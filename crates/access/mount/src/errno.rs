@@ -1,8 +1,8 @@
-//! Turns errors of the file system into the numbers that programs know. The only place that does.
+//! Turns errors of the file system into the error numbers that programs know. No other file does that.
 //!
 //! Takes   a `strongroom::filesystem::Error`
-//! Gives   a `fuser::Errno`; a fault that an operator must know of is logged, by inode and offset and never by name
-//! Never   gives ENOSYS, which would switch an operation off for good
+//! Gives   a `fuser::Errno`; a fault that operators should know of is logged, by inode and offset and never by name
+//! Never   gives ENOSYS, which would disable an operation for the whole connection
 
 use fuser::Errno;
 use strongroom::filesystem::Error;

@@ -1,4 +1,4 @@
-//! Why mounting or unmounting failed, and what to do next.
+//! Why mounting or unmounting failed, and what the user can do next.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Gives requests access to the file system, until the mount is closed.
 //!
 //! Takes   the open file system
-//! Gives   it to each operation while the mount lives; after `close`, to none
+//! Gives   it to each operation while the mount exists; after `close`, to none
 //! Never   lets an operation begin on a file system in which another one panicked
 
 use std::ops::Deref;

@@ -1,8 +1,8 @@
-//! Finds the processes that keep a mount in use, as far as the caller may look at them.
+//! Finds the processes that keep a mount in use, as far as the caller may inspect them.
 //!
 //! Takes   a line of the kernel's table of mounts
-//! Gives   names and numbers of processes, the first few
-//! Never   touches what is mounted; never waits long for the kernel, which can block a look at a process that hangs
+//! Gives   names and numbers of the first few processes
+//! Never   accesses the mounted files; never waits long for the kernel, which can block access to a process that hangs
 //!         in the mount; never treats the list of processes as complete
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
-//! Unmounts when nobody has used a mount for a while.
+//! Unmounts a mount that was not used for a while.
 //!
-//! Takes   the idle time, and a way to see whether requests came
+//! Takes   the idle time, and a function that reports whether requests came
 //! Gives   an unmounted path; the mount then ends as after any other unmount
 //! Never   unmounts while a file is open or a process works in the mount
 

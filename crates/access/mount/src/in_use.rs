@@ -1,8 +1,8 @@
-//! What keeps a mount from going: who uses it, and what an unmount waits for, in words.
+//! Describes in words what keeps a mount in use, and what an unmount waits for.
 //!
-//! Takes   what others found
+//! Takes   the findings of other modules
 //! Gives   sentences for people
-//! Never   looks at a process or a mount
+//! Never   inspects a process or a mount
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,11 +1,11 @@
-//! Lets go of the files that a background process got from its caller without asking for them.
+//! Closes the files that a background process inherited from its caller without need.
 //!
 //! Takes   the paths that the process was given, some of which may name such a file (`/dev/fd/N`)
-//! Gives   a process that holds its standard streams and those files only
+//! Gives   a process that has only its standard streams and those files open
 //! Never   closes a file that this process opened: it runs before there is one
 //!
-//! A file that stayed open would live as long as the mount: the lock of a script would stay locked, and whoever reads
-//! from a pipe would never see its end. `unsafe` stands here because a file that nobody in this program opened has no
+//! An inherited file that stays open would stay open as long as the mount: a script's lock would stay locked, and the
+//! reader of a pipe would never see its end. `unsafe` is needed because a file that this program did not open has no
 //! owner that could be dropped.
 
 use std::collections::BTreeSet;

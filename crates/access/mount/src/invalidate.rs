@@ -1,12 +1,13 @@
-//! Makes the kernel forget what somebody else has changed, before that somebody is answered.
+//! Makes the kernel drop its cache of what other processes changed, before their calls return.
 //!
-//! Takes   changes made through the vault by the library or by another process, and what the kernel is to hand over
-//! Gives   the end of the wait, once the kernel has dropped what it had cached of them and sent what programs wrote
-//! Never   drops content from an event loop or a worker, or with a lock held: the kernel may wait for a request of ours
-//!         meanwhile (invariant 5 of the crate)
+//! Takes   changes made through the vault by the library or by another process; and ranges whose unsent data the kernel
+//!         should send
+//! Gives   a return once the kernel has dropped its cache of them and has sent what programs wrote
+//! Never   drops content on an event loop or a worker, or with a lock held: the kernel may meanwhile wait for a request
+//!         to this mount (invariant 5 of the crate)
 //!
-//! Dropping attributes alone never waits in the kernel, so the thread that asks does it at once. Dropping content may wait for a page
-//! whose writer waits for attributes: that goes to a thread of its own.
+//! Dropping only attributes never waits in the kernel, so the calling thread does it at once. Dropping content may wait
+//! for a page whose writer waits for attributes, so a thread of its own does it.
 
 use std::ffi::OsString;
 use std::ops::Range;

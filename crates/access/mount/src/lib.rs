@@ -1,15 +1,15 @@
-//! Turns an open file system into a drive: kernel requests become calls, results become replies.
+//! Turns an open file system into a drive: requests of the kernel become calls, and results become replies.
 //!
 //! Takes   a `strongroom::filesystem::Filesystem`, a folder and `MountOptions`
-//! Gives   a `Mounted` that ends when somebody unmounts it, with everything durable
+//! Gives   a `Mounted` that ends when the drive is unmounted, with everything durable
 //! Never   sees a key or a sealed byte, decides POSIX semantics, or holds a lock while it calls the kernel
 //! Spec    docs/adr and ARCHITECTURE.md, "mount"
 //!
 //! Invariants
-//!  (1) At least one event loop always listens: a request that may have to wait is answered by a worker, or by a
-//!      loop while another listens.                                                            [pool, content]
-//!  (2) Each positive entry in a reply holds one reference until its FORGET, or the end
-//!      of the mount.                                                                    [references]
+//!  (1) At least one event loop is always listening. A request that may have to wait is answered by a worker, or by a
+//!      loop while another loop listens.                                                       [pool, content]
+//!  (2) Each positive entry in a reply holds one reference until the kernel's FORGET for it, or until the
+//!      end of the mount.                                                                [references]
 //!  (3) The kernel remembers ENOSYS for a whole connection: only requests that are never wanted get it.    [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
 //!  (5) A notification about names or content is sent by the notifier thread only, which holds no lock.

@@ -1,6 +1,6 @@
-//! Turns a directory into pages of entries as large as the kernel asked for.
+//! Turns a directory into pages of entries, as large as the kernel asks for.
 //!
-//! Takes   a place in the listing (the cookie of the last entry seen) and a page to fill
+//! Takes   a position in the listing (the cookie of the last entry seen), and a page to fill
 //! Gives   the page filled, `.` and `..` first
 //! Never   keeps a reference on a node that did not fit on the page (invariant 2 of the crate)
 

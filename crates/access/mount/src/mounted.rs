@@ -1,11 +1,11 @@
-//! One mount from its beginning to its end.
+//! One mount, from its beginning to its end.
 //!
 //! Takes   an open file system, a folder, options
-//! Gives   a drive; at its end, the result of the last sync
+//! Gives   a drive; when it ends, the result of the last sync
 //! Never   reports an end before everything is durable, and never leaves a mount behind
 //!
 //! Invariants
-//!  (1) The end runs once, no matter what begins it: the kernel, a caller, a signal, or a drop.
+//!  (1) The end of a mount runs once, whatever causes it: the kernel, a caller, a signal, or a drop.
 //!  (2) The record is released after the last sync.                              [record]
 
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! Reads the kernel's table of mounts, which answers also where a file system does not.
+//! Reads the kernel's table of mounts, which can be read even if a file system does not answer.
 //!
 //! Takes   the text of /proc/self/mountinfo
-//! Gives   which file system is mounted where, the topmost last
-//! Never   touches a mount point, so that a dead or hanging one does no harm
+//! Gives   which file system is mounted at each place, the topmost last
+//! Never   accesses a mount point, so a dead or hanging one does no harm
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

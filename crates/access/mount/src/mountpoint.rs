@@ -1,12 +1,12 @@
-//! Finds out whether a folder can be mounted on, and frees it from a mount whose process died.
+//! Checks whether a folder can be mounted on, and removes a mount there whose process died.
 //!
-//! Takes   the path that a person gave
-//! Gives   the path as the kernel's table has it, absolute and free of links, and the folder itself, held open
+//! Takes   the path that the user gave
+//! Gives   the path as the kernel's table shows it, absolute and free of links; and the open folder
 //! Never   removes a mount that still answers
 //!
 //! Invariants
-//!  (1) Check and mount use the same open folder. By path, somebody who may rename a parent could swap the folder
-//!      in between, and root would mount elsewhere.
+//!  (1) Check and mount use the same open folder. By path, a user who may rename a parent could swap the folder between
+//!      them, and root would mount elsewhere.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
-//! Requests about names and attributes. All but renames are answered on the event loop; a rename may have to drain.
+//! Requests about names and attributes. They are answered on the event loop, except renames, which may have to drain.
 //!
 //! Takes   a caller, node numbers and names
-//! Gives   the reply to the kernel, or an errno
+//! Gives   the reply to the kernel, or an error number
 //! Never   keeps a reference that no reply gave to the kernel (invariant 2 of the crate)
 
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! How a mount behaves, and the words that say so to the kernel.
+//! The options of a mount, and their form for the kernel.
 //!
 //! Takes   `MountOptions`
 //! Gives   flags and option strings for mount(2) and for fusermount3

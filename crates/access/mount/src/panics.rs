@@ -1,12 +1,12 @@
-//! Ends a mount when one of its event loops panics: the caller whose request the loop held would
-//! otherwise wait for ever, where not even a kill reaches it.
+//! Ends a mount when one of its event loops panics. Otherwise the caller whose request the loop held would wait for
+//! ever, and not even a kill would reach it.
 //!
 //! Takes   the panic hook of the process, which still does what it did before
-//! Gives   one call per mount concerned, from a thread of its own
-//! Never   concerns itself with panics of other threads: workers are caught in their pool
+//! Gives   one call for each affected mount, on a thread of its own
+//! Never   reacts to panics of other threads: the pool catches those of workers
 //!
-//! The protocol library decodes requests before this crate sees them. Built with overflow checks, it panics at some
-//! requests that any user of the mount can send (a time of -2^63 seconds); so the workspace switches these checks off for it.
+//! The protocol library decodes requests before this crate sees them. With overflow checks it panics at some requests
+//! that any user of the mount can send (a time of -2^63 seconds). So the workspace disables these checks for it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
-//! Threads that answer what may wait, so that no event loop waits.
+//! Threads for requests that may wait, so that no event loop waits.
 //!
-//! Takes   jobs, each with its reply inside
+//! Takes   jobs, each with its reply in it
 //! Gives   each job run once, in the order given as far as threads allow
-//! Never   loses a job: `close` runs all that were given before it
+//! Never   loses a job: `close` runs all jobs that were given before it
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

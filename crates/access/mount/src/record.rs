@@ -1,14 +1,14 @@
-//! The record of a running mount: a locked file, so that the process that unmounts can wait for the process behind it.
+//! The record of a running mount: a locked file, so that a process that unmounts can wait for the process of the mount.
 //!
 //! Takes   the mount point
-//! Gives   a file in the user's private runtime folder, locked while the mount lives; it names the process, says how much
-//!         is left to store once the mount ends, and in its last line how it ended
+//! Gives   a file in the user's private runtime folder, locked while the mount exists. It names the process, shows how
+//!         much is still to be stored at the end, and says in its last line how the mount ended
 //! Never   trusts a folder that another user could have made
 //!
 //! Invariants
 //!  (1) The lock is taken before the mount exists and released after everything is durable.
-//!  (2) The last line is written only after the final sync gave its result.
-//!  (3) A process is waited for only if the record was still locked after the process was looked up; its number
+//!  (2) The last line is written only after the result of the final sync is known.
+//!  (3) A process is waited for only if the record was still locked after the process was looked up, because its number
 //!      could have been reused.
 
 use std::fs::{File, OpenOptions};

@@ -1,10 +1,10 @@
-//! Counts the references that the kernel holds, because the kernel does not give them back when a mount ends.
+//! Counts the references that the kernel holds, because the kernel does not release them when a mount ends.
 //!
-//! Takes   each reference that a reply gives to the kernel, each FORGET
-//! Gives   what is left at the end, so that a file system that outlives its mount loses nothing
-//! Never   gives back more than was given
+//! Takes   each reference that a reply gives to the kernel, and each FORGET
+//! Gives   the references that are left at the end, so that they can be released
+//! Never   releases more than was given
 //!
-//! Costs about 20 bytes for each inode the kernel knows.
+//! It costs about 20 bytes for each inode that the kernel knows.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

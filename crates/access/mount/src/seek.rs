@@ -1,13 +1,13 @@
-//! Finds data and holes, and never reports a hole where the kernel still holds unsent data.
+//! Finds data and holes, and never reports a hole for data that the kernel has not sent yet.
 //!
-//! Takes   a node, an offset, what to look for
-//! Gives   the reply, from a worker, once the kernel holds nothing of the hole that it names
-//! Never   makes the kernel send ranges that are known to be data: only what it holds of ranges that look like holes
+//! Takes   a node, an offset, and whether to find data or a hole
+//! Gives   the reply, from a worker, once the kernel caches nothing of the reported hole
+//! Never   makes the kernel send ranges that are known to be data, but only ranges that look like holes
 //!
 //! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The
-//! kernel asks for data and holes without sending them first, and the mount cannot know of mappings, as files are
-//! opened without a request. So before a reply names a hole, the kernel is made to forget its pages, which sends those
-//! that were written.
+//! kernel asks for data and holes without sending them first, and the mount cannot know of mappings, because files are
+//! opened without a request. So before a reply names a hole, the kernel is made to drop its pages there, and it sends
+//! the written ones first.
 
 use std::ops::Range;
 use std::sync::Arc;

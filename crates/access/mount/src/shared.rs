@@ -1,4 +1,4 @@
-//! What all requests of one mount share. The requests themselves are methods of it, a file for each kind.
+//! The state that all requests of one mount share. The requests are methods of it, with a file for each kind.
 //!
 //! Takes   the parts of a mount
 //! Gives   them to every thread

@@ -1,8 +1,8 @@
-//! Unmounts from another process, and waits for the process behind the mount.
+//! Unmounts from another process, and waits for the process of the mount.
 //!
-//! Takes   the folder, and a function that is called with what is waited for
-//! Gives   the end of the wait, once the process behind the mount has made everything durable and is gone
-//! Never   signals or kills that process, or waits without saying for what
+//! Takes   the folder, and a function that is called with reports of what is waited for
+//! Gives   a return once the process of the mount has made everything durable and has ended
+//! Never   signals or kills that process, or waits without a report of the reason
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! Keeps idle processors awake while requests follow one another closely.
 //!
-//! Takes   a sign of each request
-//! Gives   the kernel's own promise of short wake-ups (`/dev/cpu_dma_latency`), held during bursts only
-//! Never   holds it on a quiet mount; never makes a mount fail: without permission, requests are only slower
+//! Takes   a notice of each request
+//! Gives   short wake-ups, which the kernel guarantees while a file is open (`/dev/cpu_dma_latency`): it is open during
+//!         bursts only
+//! Never   keeps it open on a quiet mount; never makes a mount fail: without permission, requests are only slower
 //! Spec    docs/adr/0006
 //!
-//! A request costs two wake-ups: the event loop's and the caller's. On a virtual machine each one that finds its
-//! processor halted costs more than all the work of the request.
+//! A request costs two wake-ups: that of the event loop and that of the caller. On a virtual machine, a wake-up of a
+//! halted processor costs more than all the work of the request.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! Requests about extended attributes.
 //!
-//! Takes   a node, a name, and how much room the caller has
+//! Takes   a node, a name, and the size of the caller's buffer
 //! Gives   the value, the names, or only their size
-//! Never   stores what it cannot enforce: `system.*` (POSIX ACLs) is refused
+//! Never   stores an attribute that it cannot enforce: `system.*` (POSIX ACLs) is refused
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

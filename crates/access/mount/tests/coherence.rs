@@ -1,4 +1,4 @@
-//! What one program writes without the mount or the kernel noticing, and what others see of it: asynchronous direct
+//! Writes that neither the mount nor the kernel notices, and what other programs see of them: asynchronous direct
 //! writes, and memory that is shared with a file.
 //!
 //! `STRONGROOM_ROUNDS` sets how often each race is run; `make coherence` runs them a thousand times.

@@ -1,4 +1,4 @@
-//! Mounts that live in another process, which ends well, ends busy, or is killed.
+//! Mounts in another process, which ends normally, ends while the mount is busy, or is killed.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

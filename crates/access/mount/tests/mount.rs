@@ -1,7 +1,7 @@
-//! What programs do with files, done on a drive.
+//! Ordinary operations of programs on files, on a real drive.
 //!
-//! No test here starts a process: between fork and exec it would hold the files of all other tests, and
-//! an unmount would meet a drive in use.
+//! No test here starts a process: between fork and exec it would hold the files of all other tests open, and an unmount
+//! would find the drive in use.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,4 +1,5 @@
-//! A container's file system: overlayfs with its upper layer on the drive. Root only, as overlayfs is.
+//! The file system of a container: overlayfs with its upper layer on the drive. Only root can run it, because overlayfs
+//! needs root.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,4 +1,4 @@
-//! What is written or read through the drive is in the kernel's memory once, in clear; its ciphertext is not.
+//! Content that is written or read through the drive is in the kernel's memory once, in clear; its ciphertext is not.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,4 +1,4 @@
-//! How many requests an operation costs. The fewest that the design allows, under every option set, are in `floors.rs`.
+//! The number of requests that each operation costs. `floors.rs` has the minimum for every set of options.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

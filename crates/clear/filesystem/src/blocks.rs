@@ -1,4 +1,4 @@
-//! Content becomes sealed blocks, these find a place, and are found there again.
+//! Seals content into blocks, stores the blocks, and reads them back.
 
 pub(crate) mod away;
 pub(crate) mod equal_blocks;

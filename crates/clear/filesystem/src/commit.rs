@@ -1,4 +1,4 @@
-//! What has happened becomes durable: by a commit, or by a record of the intent log.
+//! Makes changes durable: by a commit, or by a record of the intent log.
 
 pub(crate) mod commits;
 pub(crate) mod intents;

@@ -1,11 +1,11 @@
-//! What is known of nodes in memory: attributes, content that is not stored yet, extents.
+//! The state of nodes in memory: attributes, content that is not stored yet, and extents.
 //!
 //! Takes   changes of nodes
-//! Gives   the nodes that the store lacks something of; sums of what is pending and reserved
+//! Gives   the nodes with changes that are not stored; the sums of pending and reserved bytes
 //! Never   seals, or appends to a segment; the invariants are those of `reservation.rs`
 //!
-//! Locks: `Node::flush`, then the writer, then `Node::lock`; several nodes in the order of their numbers. The others are taken
-//! for memory work only, after `Node::lock` and one at a time.
+//! Locks: `Node::flush`, then the writer (the lock of the open transaction), then `Node::lock`; several nodes in the
+//! order of their numbers. Every other lock is held for memory work only, and is taken after `Node::lock`, one at a time.
 
 pub(crate) mod extents;
 pub(crate) mod holes;

@@ -1,9 +1,9 @@
-//! The parts of an open file system, and the way from an inode number to its node.
+//! The parts of an open file system, and the look-up of a node by its inode number.
 //!
-//! Takes   a store, segments, keys and the world outside
-//! Gives   three parts, each with its own locks, that see nothing of one another: `Content` (nodes in memory), `Blocks` (where
-//!         sealed blocks are) and `Durability` (what is durable); and what belongs to none of them
-//! Never   drains, appends or commits: the folders that use this do
+//! Takes   a store, segments, keys and the external services
+//! Gives   three parts, each with its own locks, that do not use one another: `Content` (nodes in memory), `Blocks`
+//!         (where sealed blocks are) and `Durability` (what is durable); and the fields that belong to none of them
+//! Never   drains, appends or commits: the folders that use this one do
 //!
 //! Lock order, outermost first:
 //!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (every mutation holds it shared; a barrier or a

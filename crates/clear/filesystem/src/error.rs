@@ -1,4 +1,4 @@
-//! Why an operation of the file system failed.
+//! The errors of the file system: why an operation failed.
 
 use std::borrow::Cow;
 

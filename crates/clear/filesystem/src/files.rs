@@ -1,4 +1,4 @@
-//! What is done with the content of a file.
+//! Operations on the content of a file.
 
 pub(crate) mod copy;
 pub(crate) mod read;

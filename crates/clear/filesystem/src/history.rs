@@ -1,12 +1,12 @@
-//! Revisions of the whole tree: taken, proven, selected, compared and removed.
+//! Revisions of the whole tree: takes, proves, selects, compares and removes them.
 //!
-//! Takes   what signs and proves revisions; messages, tags, selectors and paths
-//! Gives   revisions, and what they differ in and hold
-//! Never   writes a record beside the database: the vault does, where it is asked to
+//! Takes   the keys that sign and prove revisions; messages, tags, selectors and paths
+//! Gives   revisions, their differences and their contents
+//! Never   writes a record beside the database: the vault does if asked to
 //! Spec    spec/6-history.md
 //!
-//! The crate `history` below this one knows what a tree looks like. What changes the store is here (`take`, `erase`)
-//! and in `trees/give_back.rs`; `view` shows the trees to callers.
+//! The crate `history` below this one defines trees. The code that changes the store is here (`take`, `erase`) and in
+//! `trees/give_back.rs`; `view` shows the trees to callers.
 //!
 //! Invariants
 //!  (1) One revision is taken or removed at a time.

@@ -1,6 +1,6 @@
 //! POSIX files and directories over sealed blocks and a metadata store.
 //!
-//! Takes   names, bytes and ranges, and the caller they come from
+//! Takes   names, bytes and ranges, and the caller that passes them
 //! Gives   attributes, entries and bytes; durable when `sync_inode` or `sync` returns
 //! Never   knows FUSE, errno numbers, paths of the disk, or a crypto library
 //! Spec    spec/5-crash-contract.md

@@ -1,11 +1,11 @@
-//! Joins the parts of a file system and finishes what an earlier run left behind; closes it again.
+//! Assembles a file system from its parts, and completes the unfinished work of an earlier run; closes the file system again.
 //!
-//! Takes   a store, segments, keys and the world outside as values
+//! Takes   a store, segments, keys and the external services as values
 //! Gives   a file system whose rows and segments agree
 //! Never   deletes a segment file that it cannot explain
 //!
 //! Invariants
-//!  (1) After open no segment that is appended to holds bytes after its last whole batch.
+//!  (1) After opening, every segment that is appended to ends with its last whole batch.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What is allowed, and how it changes a row: pure functions.
+//! The rules: whether an operation is allowed, and how it changes a row. All functions are pure.
 
 pub(crate) mod attributes;
 pub(crate) mod name;

@@ -1,8 +1,8 @@
-//! What is chosen for a vault and kept in its database: a quota, compression, facts of the vault's own.
+//! The settings of a vault that its database keeps: a quota, compression, and facts that the vault itself stores.
 //!
-//! Takes   a choice
-//! Gives   the same choice at every later opening
-//! Never   touches what is sealed already
+//! Takes   a setting
+//! Gives   the same setting at every later opening
+//! Never   changes content that is sealed already
 //! Spec    spec/4-metadata.md, 4.6
 
 use strongroom_crypto::{BlockSealer, Compression};

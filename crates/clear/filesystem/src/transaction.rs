@@ -1,21 +1,21 @@
-//! A list of operations that happens whole or not at all, for everyone who looks and for every power cut.
+//! A list of operations that takes effect as a whole or not at all, for every observer and across every power cut.
 //!
-//! Takes   a function that carries the list out, and the content that it writes
-//! Gives   the file system with all of it, or as it was
-//! Never   lets a commit, or anybody's look, fall between two operations of the list
+//! Takes   a function that carries out the list, and the content that it writes
+//! Gives   the file system with all of the changes, or with none
+//! Never   lets a commit or a read by anyone else happen between two operations of the list
 //! Spec    spec/5-crash-contract.md, 5.9
 //!
-//! How. The gate is held as by a barrier, so no other mutation runs; the writer is held too, so no look-up, listing
-//! or commit does. Rows are written after a savepoint, nodes are changed in a draft. At the end the savepoint is
-//! kept and the drafts are put in place of the nodes' states, all nodes locked; or it is rolled back and the drafts
-//! are dropped. Content is sealed and appended before the writer is taken, so the commit that carries the names
-//! carries the extents as well.
+//! How. The gate is held as by a barrier, so no other mutation runs. The writer is held too, so no look-up, listing or
+//! commit runs. Rows are written after a savepoint, and nodes are changed in drafts. At the end, either the savepoint
+//! is kept, and the drafts replace the nodes' states with all nodes locked; or the savepoint is rolled back, and the
+//! drafts are dropped. Content is sealed and appended before the writer is taken. So the commit that stores the names
+//! also stores the extents.
 //!
 //! Invariants
 //!  (1) Nothing in memory changes before the savepoint is kept.
 //!  (2) Every node that changes is locked before the first one changes.
-//!  (3) What memory holds of a file is stored before the list changes the file's extents or lets it take
-//!      another's place; nothing is added meanwhile, because the gate is held.
+//!  (3) Pending content of a file is stored before the list changes the file's extents or puts the file in another's
+//!      place. No content is added meanwhile, because the gate is held.
 
 pub(crate) mod arrived;
 pub(crate) mod draft;

@@ -1,4 +1,4 @@
-//! Blocks of trees: stored, opened, and given back when nothing names them any more.
+//! Blocks of trees: stores and opens them, and frees them once nothing refers to them any more.
 
 pub(crate) mod cached;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! What callers hand to the file system and get back.
+//! The types that callers pass to the file system and get from it.
 
 use serde::{Deserialize, Serialize};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};

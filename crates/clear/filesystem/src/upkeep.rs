@@ -1,4 +1,4 @@
-//! Space, purges, old keys, and what is made durable: what the background does, and what callers wait for.
+//! Space, purges, old keys and durability: background work, and operations that callers wait for.
 
 pub(crate) mod background;
 pub(crate) mod compact;

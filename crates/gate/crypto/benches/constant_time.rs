@@ -1,7 +1,7 @@
-//! Whether the time of a refusal, of sealing and of comparing ids shows something of what must stay secret.
+//! Measures whether the time of a refused opening, of sealing or of comparing ids depends on secrets.
 //!
-//! `cargo bench -p strongroom-crypto --bench constant_time`. Two classes of input take turns in random order; printed
-//! is Welch's t of their times, slow outliers left out. A t above about 10 means a difference; below, these samples
+//! `cargo bench -p strongroom-crypto --bench constant_time`. Two classes of input alternate in random order; Welch's t
+//! of their times is printed, without slow outliers. A t above about 10 means a difference; below that, these samples
 //! show none. Method: Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017. Times never decide a test.
 
 use std::hint::black_box;

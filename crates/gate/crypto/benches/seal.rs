@@ -1,8 +1,8 @@
-//! How fast blocks are named, sealed and opened on one core, what the measured choice of providers gains, and from
-//! which size on the pool is faster.
+//! Measures how fast blocks are named, sealed and opened on one core, what the measured choice of providers gains, and
+//! from which size on the pool is faster.
 //!
-//! `cargo bench -p strongroom-crypto --bench seal`. Prints the median of several rounds, warmed up, in MB/s of clear bytes.
-//! Times are reported and never a test's pass or fail.
+//! `cargo bench -p strongroom-crypto --bench seal`. Prints the median of several rounds after a warm-up, in MB/s of
+//! clear bytes. Times are only reported; they never decide a test.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

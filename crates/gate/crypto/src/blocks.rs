@@ -1,7 +1,7 @@
-//! From clear bytes to sealed blocks and records, and back.
+//! Turns clear bytes into sealed blocks and records, and back.
 //!
-//! Takes   clear bytes and the keys of a vault; or what was sealed
-//! Gives   blocks and records that show nothing except their length; or what they hold, proven
+//! Takes   clear bytes and the keys of a vault; or sealed bytes
+//! Gives   blocks and records that show only their length; or their proven content
 //! Never   stores anything, or chooses a key
 //! Spec    spec/2-block.md
 

@@ -1,10 +1,10 @@
-//! The hash of a content, the same that other programs give it.
+//! The hash of a file's content, the same as other programs compute.
 //!
 //! Takes   clear bytes, part by part
-//! Gives   what `b3sum` or `sha256sum` gives for them
-//! Never   keys it: it is for people who compare, and never part of the format
+//! Gives   the hash that `b3sum` or `sha256sum` computes for them
+//! Never   uses a key: the hash is for people who compare, and never part of the format
 //!
-//! Each algorithm has one library: these hashes are computed in parts, which the providers of [2.19] do not do.
+//! Each algorithm has one library: these hashes are computed in parts, which the providers of [2.19] cannot do.
 
 use sha2::Digest as _;
 

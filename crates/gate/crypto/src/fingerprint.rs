@@ -1,4 +1,4 @@
-//! Turns a vault id into something two people can compare aloud.
+//! Turns a vault id into text that two people can compare aloud.
 //!
 //! Takes   a vault id
 //! Gives   ten groups of four hexadecimal digits: its first 160 bits

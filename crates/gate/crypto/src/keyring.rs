@@ -2,11 +2,11 @@
 //!
 //! Takes   a header and the keys that genesis.rs, unlock.rs or change.rs made or verified
 //! Gives   sealers, public facts about the vault, and the bytes of its header
-//! Never   shows a key, or reads anything that was not verified before
+//! Never   shows a key, or uses data that is not verified
 //! Spec    spec/1-keys.md
 //!
 //! Invariants
-//!  (1) Header, membership and keys agree: the newest epoch of the chain has its keys here.
+//!  (1) Header, membership and keys agree: the keyring has the keys of the chain's newest epoch.
 //!  (2) The header's MAC is made under the newest epoch.                                    [1.7.3]
 
 mod change;

@@ -1,12 +1,12 @@
-//! The key table: every secret key of a vault, and what may be derived from it.
+//! The key table: every secret key of a vault, and the keys that may be derived from it.
 //!
-//! Takes   random bytes, or the bytes a grant or slot gave
-//! Gives   keys as types of their own, each for one purpose
+//! Takes   random bytes, or bytes from a grant or slot
+//! Gives   keys of separate types, each for one purpose
 //! Never   shows a key: `Debug` prints the type's name only, and memory is wiped when a key is dropped
 //! Spec    spec/1-keys.md, spec/2-block.md
 //!
 //! Invariants
-//!  (1) Each purpose has one context string, no two the same; only `Purpose` makes them.   [2.10]
+//!  (1) Each purpose has one context string of its own; only `Purpose` makes them.         [2.10]
 
 pub use crate::limits::KEY_BYTES;
 

@@ -1,11 +1,11 @@
-//! Watches that no key and nonce ever meet two plaintexts. In builds with the feature `nonce-ledger` only.
+//! Checks that no pair of key and nonce is ever used for two plaintexts, in builds with the feature `nonce-ledger` only.
 //!
 //! Takes   each key, nonce and chunk before it is encrypted; a file, if several processes are to share one history
-//! Gives   nothing; ends the process at the first pair used twice for different bytes
+//! Gives   nothing; ends the process at the first pair that is used again for different bytes
 //! Never   keeps a key or a plaintext, only hashes of them
 //! Spec    spec/2-block.md, [2.14]
 //!
-//! It grows by 64 bytes and map overhead per distinct chunk and forgets nothing: for test runs, not for use.
+//! It grows by 64 bytes and map overhead per distinct chunk and never shrinks, so it is only for test runs.
 
 use crate::keys::KEY_BYTES;
 use crate::providers::NONCE_BYTES_MAX;

@@ -1,8 +1,8 @@
 //! The gate: the only place that turns clear bytes into sealed ones and back.
 //!
-//! Takes   clear bytes, keys, and secrets of people
-//! Gives   sealed bytes, and clear bytes whose authenticity is proven
-//! Never   reads or writes a disk or a network, asks the time, or lets a secret into `Debug`, an error or a log
+//! Takes   clear bytes, keys, and users' secrets
+//! Gives   sealed bytes, and clear bytes that are proven authentic
+//! Never   accesses a disk or a network, reads the clock, or puts a secret into `Debug`, an error or a log
 //! Spec    spec/1-keys.md, spec/2-block.md; providers: docs/providers.md
 #![deny(unsafe_code)] // locked.rs says why it has some
 

@@ -1,17 +1,17 @@
-//! Keeps root keys where no other part of the process writes, no swap reaches and no memory image shows them.
+//! Keeps root keys in memory of their own, where no other code writes, and out of swap and core dumps.
 //!
 //! Takes   secret bytes of a fixed length
-//! Gives   a value that lends them; its clones share the one copy
+//! Gives   a value that lends them; all its clones share one copy
 //! Never   moves them, or copies them for a clone
 //!
 //! Invariants
-//!  (1) Every page with a secret is locked into memory and left out of core dumps, as far as the system grants it, and
-//!      lies between pages that nobody can touch.
-//!  (2) A place is written once, before anybody else can know it, and wiped when the last clone is dropped.
-//!  (3) Two values never share a place.
+//!  (1) Every page with a secret is locked into memory and excluded from core dumps, as far as the system permits. It
+//!      lies between pages that cannot be accessed.
+//!  (2) The memory of a secret is written once, before other code can know it, and wiped when the last clone is dropped.
+//!  (3) Two values never share the same memory.
 //!
-//! `unsafe` stands here because pages with other rights than the heap has cannot be asked for otherwise. Secrets share
-//! pages: a system may grant as little as 64 KiB of locked memory. Where it grants none, the keys are kept all the same.
+//! `unsafe` is needed because the heap cannot provide pages with other access rights. Secrets share pages, because a
+//! system may permit as little as 64 KiB of locked memory. If it permits none, the pages stay unlocked.
 
 use parking_lot::Mutex;
 use rustix::mm::{

@@ -1,8 +1,8 @@
-//! Measures the providers of this machine against one another, and says what follows.
+//! Measures the providers on this machine against one another, and makes a choice from the results.
 //!
-//! Takes   a clock, and how long it may take
+//! Takes   a clock, and a time limit
 //! Gives   figures, and the `Choice` that follows from them
-//! Never   sets a choice, or shows in the format
+//! Never   applies a choice, or affects the format
 //! Spec    none; why these rules: docs/adr/0010-providers-measured.md
 
 pub mod benchmark;

@@ -1,14 +1,14 @@
-//! Turns a chain of signed records into who is a member and which epochs there are, or says which record is forged.
+//! Turns a chain of signed records into the current members and epochs, or names the record that is forged.
 //!
-//! Takes   the records of a header, oldest first; or changes to make and the member who signs them
+//! Takes   the records of a header, oldest first; or the changes to make and the member that signs them
 //! Gives   a `Membership`, or the next record
-//! Never   needs a secret to verify: a device, a server and a stranger come to the same result
+//! Never   needs a secret to verify: a device, a server and a stranger get the same result
 //! Spec    spec/1-keys.md, section 1.4
 //!
 //! Invariants
 //!  (1) Each record after the first holds the id of the one before, so none can be left out or moved.    [1.4.4]
-//!  (2) A slot's principal signs new devices and nothing else.                                           [1.4.7]
-//!  (3) Whoever is retired never comes back, and the record that retires begins an epoch.                [1.4.8]
+//!  (2) A slot's principal signs only records that add devices.                                          [1.4.7]
+//!  (3) A retired member never returns, and the record that retires it begins an epoch.                  [1.4.8]
 //!  (4) Epochs count up by one.                                                                          [1.4.9]
 
 pub(crate) mod grant;

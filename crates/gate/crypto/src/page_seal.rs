@@ -1,6 +1,6 @@
-//! Turns a page of the metadata database from one metadata key to another, as SQLCipher seals pages.
+//! Re-seals a page of the metadata database under another metadata key, as SQLCipher seals pages.
 //!
-//! Takes   a page of 4096 bytes as the database file has it, its number, both keys
+//! Takes   a page of 4096 bytes as stored in the database file, its number, and both keys
 //! Gives   the same content under the other key, with a new IV
 //! Never   gives a page that did not authenticate, or leaves clear bytes in memory
 //! Spec    spec/4-metadata.md, 4.2 and 4.13

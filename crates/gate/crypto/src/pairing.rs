@@ -1,13 +1,13 @@
 //! Turns a short code that two devices have into a key that only they have.
 //!
-//! Takes   a pairing code, and one message of the other side
-//! Gives   one message for the other side; then a channel that seals what is said to it
-//! Never   lets whoever carries the messages try more than one code in each exchange, or any code later
+//! Takes   a pairing code, and one message of the other device
+//! Gives   one message for the other device; then a channel that seals messages
+//! Never   lets an attacker who carries the messages try more than one code in each exchange, or any code later
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants
-//!  (1) One exchange is used for one message of the other side: a second guess takes a second exchange.     [11.7.4]
-//!  (2) What one side seals cannot be sent back to it as if the other had said it.                    [11.7.5]
+//!  (1) One exchange accepts one message of the other device: a second guess needs a second exchange.       [11.7.4]
+//!  (2) A message sealed by one device cannot be sent back to it as a message of the other.           [11.7.5]
 
 use rand_core::{CryptoRng, RngCore};
 use spake2::{Ed25519Group, Identity, Password, Spake2};

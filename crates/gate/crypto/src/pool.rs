@@ -3,12 +3,12 @@
 //! Takes   a list of jobs
 //! Gives   their results, in the same order
 //! Never   hangs because a job panicked, or because a job itself asks the pool
-//! Spec    none: nothing here shows in the format
+//! Spec    none: nothing here affects the format
 //!
 //! Invariants
-//!  (1) Each job is taken by exactly one thread: an atomic counter hands out their numbers.
-//!  (2) The calling thread takes jobs like a worker and waits only for those that another thread has begun.
-//!      So a call always ends, with no worker at all, with all of them busy, or from inside a job.
+//!  (1) Each job is run by exactly one thread: an atomic counter gives out the job numbers.
+//!  (2) The calling thread runs jobs like a worker, and waits only for jobs that another thread has begun. So a call
+//!      always ends: without workers, with all workers busy, or from inside a job.
 
 use crate::limits::POOL_THREADS_MAX;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};

@@ -1,7 +1,7 @@
 //! Randomness as a value, so that a test or the simulator can replace it.
 //!
 //! Takes   a buffer
-//! Gives   the buffer filled with bytes nobody can guess
+//! Gives   the buffer filled with bytes that nobody can guess
 //! Never   keeps state in the process: a fork or a cloned machine would repeat it
 //! Spec    spec/1-keys.md
 

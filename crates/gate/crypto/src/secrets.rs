@@ -1,6 +1,6 @@
-//! What people have that opens a key slot: passphrases, printed codes, key files, age and SSH keys.
+//! The secrets of users that open a key slot: passphrases, printed codes, key files, age and SSH keys.
 //!
-//! Takes   what a person typed, or the content of a file
+//! Takes   the text that a person typed, or the content of a file
 //! Gives   a secret of its own type, wiped when dropped
 //! Never   shows it, or opens a slot with it: `keyring/slot.rs` does
 //! Spec    spec/1-keys.md, section 1.6

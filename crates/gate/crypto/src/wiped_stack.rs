@@ -1,11 +1,11 @@
-//! Runs work that handles secrets on a stack of its own, which is wiped before anything else can use it.
+//! Runs work with secrets on a separate stack, which is wiped before other code can use it.
 //!
 //! Takes   work to be done
 //! Gives   its result
-//! Never   leaves on a stack what a function or a library forgot there
+//! Never   leaves on a stack any bytes that a function or a library left there
 //!
-//! Values are moved from frame to frame, and no language wipes the frame they came from. So the result of the work may
-//! hold secrets only through a pointer (`Locked`).
+//! Values are moved from frame to frame, and no language wipes the frame that they came from. So the result of the work
+//! may hold secrets only through a pointer (`Locked`).
 
 use zeroize::Zeroize as _;
 

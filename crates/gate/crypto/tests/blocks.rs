@@ -1,4 +1,4 @@
-//! What sealing promises, tried from outside: everything sealed opens, and nothing else does.
+//! The guarantees of sealing, tested through the public interface: everything sealed opens, and nothing else does.
 
 use proptest::prelude::*;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What sealing with compression promises: everything sealed opens, in part too, and nothing else does.
+//! The guarantees of sealing with compression: everything sealed opens, also in part, and nothing else does.
 
 use proptest::prelude::*;
 use strongroom_crypto::{BlockSealer, Compression, EpochKey, IdKey, OpenError, Pool};

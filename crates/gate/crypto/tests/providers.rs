@@ -1,5 +1,5 @@
-//! What holds for every pair of providers of an algorithm, and for each alone: the same bytes, known answers, and nothing
-//! opened that was altered. The providers are those of the registry, so that a new one is tested by being there.
+//! The rules for every pair of providers of an algorithm, and for each alone: the same bytes, the known answers, and no
+//! altered input is opened. The providers come from the registry, so a new one is tested automatically.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! What records promise: equality hidden, everything proven on open.
+//! The guarantees of records: equal records look different, and opening proves everything.
 
 use strongroom_crypto::record::{RECORD_HEAD_BYTES, record_len};
 use strongroom_crypto::{

@@ -1,4 +1,4 @@
-//! The form of a header that remotes get, written by an independent implementation of spec/1-keys.md, and one fault a file.
+//! The form of a header for remotes, written by an independent implementation of spec/1-keys.md, and variants with one fault each.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

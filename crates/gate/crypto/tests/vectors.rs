@@ -1,5 +1,5 @@
-//! Walks `spec/vectors/block`: what an independent implementation sealed, we seal to the same bytes and open,
-//! and what it broke, we refuse for the reason it says.
+//! Walks `spec/vectors/block`. Content that an independent implementation sealed, we seal to the same bytes and open;
+//! its faulty vectors we refuse, for the stated reason.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

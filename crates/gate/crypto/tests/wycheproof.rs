@@ -1,9 +1,9 @@
-//! Every provider against the Wycheproof vectors of every algorithm that has some. (Ed25519: `principal.rs`, where
+//! Tests every provider with the Wycheproof vectors, for every algorithm that has some. (Ed25519: `principal.rs`, where
 //! verification is made strict.)
 //!
-//! Only vectors with keys, nonces and tags of our lengths and without associated data: nothing else can be said
-//! to a `ChunkKey`. The counts are asserted, so that a filter that lets nothing through cannot pass. The invalid
-//! vectors of ChaCha20-Poly1305 all have associated data; so each bit of each valid tag is also flipped here.
+//! Only vectors with keys, nonces and tags of our lengths and without associated data are used: a `ChunkKey` accepts
+//! nothing else. The counts are asserted, so that a filter that drops every vector cannot pass. The invalid vectors of
+//! ChaCha20-Poly1305 all have associated data, so each bit of each valid tag is also flipped here.
 
 use strongroom_crypto::providers::{
     Aead, Algorithm, Implementation, Nonce, Provider, State, providers_of,

@@ -1,11 +1,11 @@
 //! Opens a path below a folder without following any link.
 //!
-//! Takes   the descriptor of a folder, a path of plain names
-//! Gives   the descriptor of what lies there, whatever it is
-//! Never   waits, makes what it opens the process's controlling terminal, or leaves the folder
+//! Takes   the descriptor of a folder, and a path of plain names
+//! Gives   the descriptor of the entry at that path, of whatever type
+//! Never   waits, gets a controlling terminal by opening one, or leaves the folder
 //!
 //! Invariants
-//!  (1) Both ways, one system call or a step for each name, refuse the same paths.
+//!  (1) There are two ways to open: one system call, or one step for each name. Both refuse the same paths.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

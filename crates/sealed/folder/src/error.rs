@@ -1,4 +1,4 @@
-//! Why something below a vault folder was not opened, and whose fault that is.
+//! Why an entry below a vault folder was not opened, and whose fault that is.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! A folder that is held open, and what can be done with the names below it.
+//! An open folder, and the operations on the names below it.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! A file that is written under a name of its own and then takes another one's place.
+//! A file that is written under a temporary name, and then replaces another.
 
 use std::fs::File;
 use std::io::{self, Write};

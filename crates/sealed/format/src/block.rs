@@ -1,4 +1,4 @@
-//! Names and places of sealed blocks.
+//! Ids and places of sealed blocks.
 
 /// The name of a block: a keyed hash of its context and content. 32 bytes, meaningless without the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,13 +1,13 @@
 //! Turns unsigned numbers, byte strings and arrays into canonical CBOR and back, so that one value has one encoding and one hash.
 //!
-//! Takes   values in the order the specification lists them, or bytes from anywhere
-//! Gives   the reverse: bytes for values, values for bytes; or a `FormatError` that names what is wrong
+//! Takes   values in the order of the specification, or bytes from anywhere
+//! Gives   bytes for values, values for bytes; or a `FormatError` that names the fault
 //! Never   accepts a second encoding of the same value, recurses, or allocates
 //! Spec    spec/1-keys.md, section 1.2
 //!
 //! Invariants
-//!  (1) What `Decoder` accepts is byte for byte what `Encoder` writes: shortest heads, definite lengths. [1.2.1]
-//!  (2) A length is compared with what is left before it is used.                                        [1.2.3]
+//!  (1) `Decoder` accepts exactly the bytes that `Encoder` writes: shortest heads, definite lengths.    [1.2.1]
+//!  (2) A length is compared with the number of bytes left before it is used.                            [1.2.3]
 
 use crate::FormatError;
 

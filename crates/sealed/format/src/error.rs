@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that should be part of a vault.
+//! The errors of bytes that should be part of a vault.
 
 /// Why bytes were refused. None of these says that someone tampered: the bytes alone cannot show it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

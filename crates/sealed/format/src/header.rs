@@ -1,13 +1,13 @@
 //! Turns `vault.json` into typed values within bounds, and back into the exact bytes that its MAC covers.
 //!
 //! Takes   the bytes of a header from anywhere, or a `Header` and a function that makes the MAC
-//! Gives   the reverse: a `Header` for bytes, bytes for a `Header`; or a `FormatError` that names what is wrong
-//! Never   judges signatures, grants or the MAC: that takes keys, and is the gate's work
+//! Gives   a `Header` for bytes, bytes for a `Header`; or a `FormatError` that names the fault
+//! Never   judges signatures, grants or the MAC: that needs keys, and the crates of the gate (`crates/gate`) do it
 //! Spec    spec/1-keys.md, sections 1.5 to 1.7
 //!
 //! Invariants
-//!  (1) What is decoded is within every bound of limits.rs.                          [1.7.1]
-//!  (2) The MAC covers every byte before its own line, as stored, not as re-encoded. [1.7.3]
+//!  (1) A decoded header is within every bound of limits.rs.                         [1.7.1]
+//!  (2) The MAC covers every byte before its own line, as stored and not as re-encoded.                 [1.7.3]
 
 use crate::header_json::{JsonBody, JsonFile, fixed};
 use crate::json_file;

@@ -2,7 +2,7 @@
 //!
 //! Takes   a `Header`, or the fields that were read
 //! Gives   the reverse
-//! Never   judges more than the shape of a field and the counts of lists: bounds are checked on the values
+//! Never   judges more than the form of a field and the lengths of lists: bounds are checked on the values
 //! Spec    spec/1-keys.md, section 1.7
 
 use crate::error::printable;

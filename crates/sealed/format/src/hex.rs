@@ -1,7 +1,7 @@
 //! Turns bytes into lower-case hexadecimal and back.
 //!
 //! Takes   bytes, or text from anywhere
-//! Gives   the reverse: text for bytes, bytes for text; `None` for text that is not exactly the lower-case digits of `N` bytes
+//! Gives   text for bytes, bytes for text; `None` for text that is not exactly the lower-case digits of `N` bytes
 //! Never   handles secrets: its time depends on the digits
 //! Spec    spec/1-keys.md, section 1.1
 

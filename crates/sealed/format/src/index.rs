@@ -1,12 +1,12 @@
-//! The index of a batch and the table of contents of a segment: what its blocks are, in their order. Travels sealed.
+//! The index of a batch and the table of contents of a segment: they list the blocks in order. Both are stored sealed.
 //!
-//! Takes   entries, or bytes that a gate has opened
-//! Gives   the reverse: bytes for entries, entries for bytes
-//! Never   panics, and never allocates more than the bytes given justify
+//! Takes   entries, or bytes that a key holder has opened
+//! Gives   bytes for entries, entries for bytes
+//! Never   panics, or allocates more than in proportion to the given bytes
 //! Spec    spec/3-segment.md
 //!
-//! Layout, little-endian: count u32, then per entry id 32 ‖ kind u16 ‖ clear length u32. A table of contents may be followed
-//! by zeros: no batch has its first block at offset 0.
+//! Layout, little-endian: count u32, then for each entry id 32 ‖ kind u16 ‖ clear length u32. A table of contents may
+//! be followed by zeros, because no batch has its first block at offset 0.
 
 use crate::BlockId;
 use crate::limits::BLOCK_BYTES_MAX;

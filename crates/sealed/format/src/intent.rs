@@ -1,15 +1,15 @@
-//! The bytes of an intent log: what small files' syncs wrote since the last commit of the database.
+//! The bytes of an intent log: the writes of small `fsync`s since the last commit of the database.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   the reverse: bytes for values, values for bytes; of a file that ends badly, every record up to where it does
-//! Never   opens anything: a record's content is opaque bytes until the gate opened it
+//! Gives   bytes for values, values for bytes; for a file with a broken end, every record before the break
+//! Never   opens anything: the sealed content of a record is opaque bytes here
 //! Spec    spec/8-intents.md
 //!
 //! Invariants
 //!  (1) Header and records begin and end on a sector boundary.                            [8.1]
-//!  (2) A record names its file and follows the one before by number, so that bytes left over from an earlier use
-//!      of the same place never join a later chain.                                       [8.3]
-//!  (3) From version 1 on the clear head of a record shows its length in sectors only, and nothing of it is zeros.  [8.13]
+//!  (2) A record names its file and has the number after that of the record before. So bytes left over from an earlier
+//!      use of the same place are never taken as part of a later chain.                   [8.3]
+//!  (3) From version 1 on, the clear head shows a record's length in sectors only, and a record has no run of zeros.  [8.13]
 
 use crate::block::Epoch;
 use crate::limits::{

@@ -1,9 +1,9 @@
 //! Turns a JSON object into a file that shows accidental damage, and back.
 //!
 //! Takes   a serialisable object, or the bytes of a file
-//! Gives   the reverse: a file for an object, an object for bytes; the file stays readable JSON and ends with a
-//!         checksum of all before it
-//! Never   proves who wrote it: the checksum has no key
+//! Gives   a file for an object, an object for bytes. The file stays readable JSON and ends with a checksum of
+//!         everything before it
+//! Never   proves the author: the checksum has no key
 //! Spec    spec/1-keys.md, section 1.7
 //!
 //! Invariants

@@ -1,8 +1,8 @@
-//! The types and bytes of a vault, as the specification writes them down.
+//! The types and bytes of a vault, as the specification defines them.
 //!
 //! Takes   bytes, or values of the types below
-//! Gives   the reverse: bytes for values, values for bytes; or a `FormatError` that names what is wrong
-//! Never   reads, writes, asks the time, or panics on any input
+//! Gives   bytes for values, values for bytes; or a `FormatError` that names the fault
+//! Never   reads or writes files, reads the clock, or panics on any input
 //! Spec    spec/
 #![forbid(unsafe_code)]
 

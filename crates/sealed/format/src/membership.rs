@@ -1,8 +1,8 @@
-//! Turns membership records into their canonical bytes and back; who may sign what is decided by the gate.
+//! Turns membership records into their canonical bytes and back.
 //!
 //! Takes   a `RecordBody` and a signature, or bytes from a header
-//! Gives   the reverse: bytes for a record, a record for bytes; or a `FormatError`
-//! Never   checks a signature, or the place of a record in its chain
+//! Gives   bytes for a record, a record for bytes; or a `FormatError`
+//! Never   checks a signature, the right of a device to sign, or the place of a record in its chain: the crate `crypto` does
 //! Spec    spec/1-keys.md, section 1.4
 //!
 //! Invariants

@@ -1,12 +1,12 @@
-//! What two devices say to one another while one lets the other into a vault: the request of the new one and the answer of the old one.
+//! The messages of pairing, by which an old device lets a new one into a vault: the new one's request and the old one's answer.
 //!
 //! Takes   the values of a message, or bytes from anywhere
 //! Gives   the reverse
-//! Never   judges keys or a slot: that is done where keys are, above
+//! Never   judges keys or a slot: the crates above, which have keys, do
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants
-//!  (1) A request has one encoding, so that both devices show one fingerprint of it.           [11.7.6]
+//!  (1) A request has one encoding, so that both devices show the same fingerprint of it.      [11.7.6]
 
 use crate::cbor::{Decoder, Encoder};
 use crate::limits::{KEM_PUBLIC_BYTES, LABEL_BYTES_MAX, SLOT_SEALED_BYTES_MAX};

@@ -1,8 +1,8 @@
-//! What a push adds to a remote: the publication, its bytes and its name.
+//! The publication, which says what a push added to a remote: its bytes and its hash.
 //!
 //! Takes   the values of a publication, or bytes from anywhere
-//! Gives   the reverse; the hash that names it and that the next one links to
-//! Never   checks a signature or believes an order: that is done with keys, above
+//! Gives   the reverse; the hash that names the publication, and that the next one refers to
+//! Never   checks a signature or trusts an order: the crates above, which have keys, check both
 //! Spec    spec/11-sync.md, sections 11.2 and 11.3
 //!
 //! Invariants

@@ -1,8 +1,8 @@
-//! Turns `replica.json`, what one copy of a vault keeps for itself, into typed values and back.
+//! Turns `replica.json`, the private data of one copy of a vault, into typed values and back.
 //!
 //! Takes   the bytes of the file from anywhere, or a `ReplicaFile`
-//! Gives   the reverse: a `ReplicaFile` for bytes, bytes for a `ReplicaFile`; or a `FormatError` that names what is wrong
-//! Never   opens what is sealed inside
+//! Gives   a `ReplicaFile` for bytes, bytes for a `ReplicaFile`; or a `FormatError` that names the fault
+//! Never   opens the sealed parts
 //! Spec    spec/1-keys.md, section 1.8
 
 use crate::json_file;

@@ -1,16 +1,16 @@
 //! The bytes of a segment file: header, batches, table of contents, footer.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   the reverse: bytes for values, values for bytes; of a file that ends badly, everything up to where it does
+//! Gives   bytes for values, values for bytes; for a file with a broken end, everything before the break
 //! Never   opens anything: blocks, indexes and contents are opaque bytes here
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
 //!  (1) Header, batches and footer begin and end on a sector boundary.                    [3.1]
-//!  (2) A batch names its file and the batch before it, so that bytes left over from an
-//!      earlier attempt never join a later chain.                                         [3.3]
+//!  (2) A batch names its file and the batch before it. So bytes left over from an earlier attempt are never taken as
+//!      part of a later chain.                                                            [3.3]
 //!  (3) Every byte of a whole file is covered by a checksum, or must be zero; readers refuse anything else.    [3.2]
-//!  (4) From version 1 on no clear field shows a length finer than a sector.                   [3.13]
+//!  (4) From version 1 on, no clear field shows a length more exactly than in sectors.         [3.13]
 
 mod scan;
 

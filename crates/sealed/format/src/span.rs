@@ -1,7 +1,7 @@
-//! Turns lengths and ranges of clear content into those of its sealed bytes: pure arithmetic.
+//! Converts lengths and ranges of clear content to those of its sealed bytes: pure arithmetic.
 //!
 //! Takes   a clear length, a clear range or a sealed length
-//! Gives   where the sealed bytes lie inside their block
+//! Gives   the range of the sealed bytes inside their block
 //! Never   overflows or panics, whatever the numbers
 //! Spec    spec/2-block.md, [2.15] and [2.16]
 

@@ -1,13 +1,13 @@
-//! Looks at a segment that may be damaged: everything in it that still has its place, and what has none.
+//! Examines a segment that may be damaged: finds every batch that is still readable, and every byte that belongs to none.
 //!
-//! Takes   all bytes of a file, and the name that the file has
-//! Gives   its batches, also those after damage, and the ranges of bytes that are not as they were written
-//! Never   believes a length beyond the file, or looks at a byte more often because of what the file says: O(n) time
+//! Takes   all bytes of a file, and its name
+//! Gives   its batches, including those after damage, and the ranges of bytes that differ from what was written
+//! Never   trusts a length that goes beyond the file, or reads a byte more often because of the file's content: O(n) time
 //! Spec    spec/3-segment.md
 //!
-//! `scan` ends at the first thing that is not whole, because what follows was never acknowledged. Here that may be
-//! damage, and what follows may be whole: batches begin on sector boundaries, carry the id of the file and rising
-//! numbers, and are found again by that.
+//! `scan` ends at the first part that is not whole, because the bytes after it were never acknowledged. Here that part
+//! may be damaged, and the bytes after it may be whole. Batches begin on sector boundaries and have the id of the file
+//! and rising numbers, so they can be found again.
 
 use crate::block::SegmentId;
 use crate::limits::SECTOR_BYTES;

@@ -1,12 +1,12 @@
-//! Takes what passphrase slots take out of a header, for the form that remotes get, and puts it back.
+//! Removes the data of passphrase slots from a header, which gives the form for remotes, and restores it.
 //!
-//! Takes   a header of a vault, or one in the form for remotes and what was withheld
+//! Takes   a header of a vault; or one in the form for remotes, and the withheld data
 //! Gives   the reverse
-//! Never   seals or opens: what is withheld leaves and comes in clear, and the gate does the rest
+//! Never   seals or opens: the withheld data is clear here, and the crate `crypto` seals and opens it
 //! Spec    spec/1-keys.md, [1.7.6] to [1.7.10]
 //!
 //! Invariants
-//!  (1) What was taken out and is put back gives the header that there was, and nothing else is put back.     [1.7.9]
+//!  (1) Restoring the withheld data gives the original header; no other data is accepted.                     [1.7.9]
 
 use crate::FormatError;
 use crate::cbor::{Decoder, Encoder};

@@ -1,4 +1,4 @@
-//! Walks `spec/vectors/publication`: what an independent writer made of the specification.
+//! Walks `spec/vectors/publication`, which an independent implementation wrote from the specification.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The bytes of segments: against vectors made by another implementation, torn everywhere, and hostile.
+//! The bytes of segments: compared with vectors of another implementation, truncated at every place, and hostile.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Where a remote is: a URL, which may hold credentials, and the remote behind it.
+//! The address of a remote: a URL, which may hold credentials, and the remote that it names.
 //!
 //! Takes   `folder:/media/usb/vault`, `https://server/account/vault`, `s3://bucket/path`, `gs://bucket/path`, `az://container/path`
 //! Gives   the remote; a text that can be shown
-//! Never   shows user, password or query of a URL
+//! Never   shows the user, password or query of a URL
 
 use std::fmt;
 use std::path::PathBuf;

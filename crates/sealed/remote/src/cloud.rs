@@ -1,10 +1,10 @@
-//! A remote that is an object store, through the crate `object_store`.
+//! A remote in an object store, through the crate `object_store`.
 //!
-//! Takes   a store of that crate, and the path in it below which the objects lie
-//! Gives   calls that block, for threads
+//! Takes   a store of that crate, and the path in it below which the objects are stored
+//! Gives   blocking calls, for threads
 //! Never   keeps more of an answer than was asked for
 //!
-//! Requests run on one thread of their own; whoever calls waits for the answer.
+//! Requests run on one thread of their own; the caller waits for the answer.
 
 use std::error::Error as _;
 use std::fmt;

@@ -2,9 +2,10 @@
 //!
 //! Takes   requests of the crate `object_store`
 //! Gives   their answers
-//! Never   gives up an upload that goes on, however slow the line is; keeps more of the answer to one than `ANSWER_BYTES_MAX`
+//! Never   gives up an upload that makes progress, however slow the line is; keeps more of the answer to an upload than
+//!         `ANSWER_BYTES_MAX`
 //!
-//! All but uploads goes the way of that crate, with its timeout for reading: see `upload.rs`.
+//! All other requests are sent by that crate itself, with its read timeout: see `upload.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why a remote did not do what was asked, and whose fault that is.
+//! Why a remote did not carry out a request, and whose fault that is.
 
 use std::io;
 

@@ -2,9 +2,10 @@
 //!
 //! Takes   the folder that the user named
 //! Gives   an object for each regular file in it
-//! Never   follows a link in it, waits on a pipe in it, or leaves half an object under its name
+//! Never   follows a link in it, waits on a pipe in it, or leaves part of an object under the object's name
 //!
-//! Not `object_store`'s own: that follows links, and creates by hard links, which memory sticks do not have.
+//! The folder store of `object_store` is not used: it follows links, and it creates files by hard links, which memory
+//! sticks do not support.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;

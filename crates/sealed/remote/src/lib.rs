@@ -1,13 +1,13 @@
-//! Places outside this machine's vault folder that keep objects: a folder on another disk, a Strongroom server, or an object store.
+//! Remotes, which keep objects outside the vault folder: a folder on another disk, a Strongroom server, or an object store.
 //!
-//! Takes   a URL; names and bytes of objects, which are sealed or public already
-//! Gives   the same bytes back, or parts of them; which objects there are
+//! Takes   a URL; names and bytes of objects that are already sealed or public
+//! Gives   the same bytes back, or parts of them; the list of objects
 //! Never   knows a key, changes an object, reads more than it was asked for, or shows the credentials in a URL
 //! Spec    spec/11-sync.md, section 11.1
 //!
 //! Invariants
 //!  (1) An object is created whole, under a name that no other has, or not at all.                       [11.1.2]
-//!  (2) What a remote answers is bounded by what was asked of it: a length, or a count of names.          [11.1.5]
+//!  (2) The size of a remote's answer is bounded by the request: by a length, or by a count of names.     [11.1.5]
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,13 +1,13 @@
-//! A remote that is used no faster than somebody wants.
+//! A remote with limited upload and download rates.
 //!
-//! Takes   a remote, and how many bytes a second may go up and come down
-//! Gives   the same remote; whoever uses it waits
-//! Never   splits an object that is created: it is one request, which goes as fast as the line is
+//! Takes   a remote, and the bytes per second that may be uploaded and downloaded
+//! Gives   the same remote; a caller waits if it is too fast
+//! Never   splits an upload: an object is one request, which is sent as fast as the line allows
 //!
 //! Invariants
-//!  (1) What goes up in any time of t seconds is at most t times the rate and one object.
-//!  (2) What comes down in any time of t seconds is at most t times the rate and one piece for each caller; a piece is what the
-//!      rate gives in half a second, and 256 KiB at least.
+//!  (1) The bytes uploaded in any t seconds are at most t times the rate, plus one object.
+//!  (2) The bytes downloaded in any t seconds are at most t times the rate, plus one piece for each caller. A piece is
+//!      half a second of the rate, and at least 256 KiB.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! A server that is known by the fingerprint of its certificate, which nobody else has signed.
+//! TLS to a server whose certificate is recognized by its fingerprint, instead of by a certificate authority.
 //!
 //! Takes   the fingerprint: SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` shows it
-//! Gives   what TLS asks about a server
-//! Never   accepts another certificate, however it is signed; asks for its name or its dates: it is the one that was meant
+//! Gives   the client configuration for TLS
+//! Never   accepts another certificate, however it is signed; checks its host name or dates, because the fingerprint identifies it
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Finds out whether a remote creates an object only where there is none of that name.
+//! Tests whether a remote creates an object only if no object has that name.
 //!
-//! Takes   a remote to which nothing else is known
-//! Gives   what several that create at once were told
-//! Never   leaves an object of its own, unless the remote refuses to remove it
+//! Takes   a remote of unknown behaviour
+//! Gives   whether exactly one of several simultaneous creators succeeded
+//! Never   leaves its test objects behind, unless the remote refuses to remove them
 
 use std::thread;
 

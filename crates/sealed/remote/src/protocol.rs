@@ -1,20 +1,20 @@
-//! What a Strongroom server and who asks it say to each other, beside the objects themselves.
+//! The protocol between a Strongroom server and its clients, except the objects themselves.
 //!
 //! Takes   nothing
-//! Gives   paths, names of headers, the documents, the reasons for a refusal
-//! Never   says anything that is sealed
+//! Gives   paths, names of HTTP headers, documents, and reasons for refusals
+//! Never   contains sealed data
 //! Spec    docs/adr/0035-a-server-of-our-own.md
 //!
 //! | request below `/v1/vaults/ACCOUNT/VAULT/` | answer |
 //! |---|---|
-//! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere` and nothing done if there is one of that name |
+//! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere`, and nothing is done, if an object has that name |
 //! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes |
-//! | `DELETE objects/NAME` | 204, also if there is none |
+//! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
-//! | `GET publications?after=N&wait=SECONDS` | `Newest`, at once if there is one behind N, else when there is or the time is over |
-//! | `GET publications/events?after=N` | the same as events, one for each change |
+//! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
+//! | `GET publications/events?after=N` | the same as server-sent events, one whenever it changes |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and is a `Problem`.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body.
 
 use serde::{Deserialize, Serialize};
 

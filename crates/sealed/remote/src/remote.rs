@@ -1,4 +1,4 @@
-//! What every remote can do.
+//! The operations of every remote.
 
 use std::fmt;
 use std::ops::Range;

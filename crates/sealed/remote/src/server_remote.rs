@@ -1,11 +1,11 @@
-//! A remote that is a Strongroom server, or another that speaks as it does.
+//! A remote on a Strongroom server, or on another server with the same protocol.
 //!
-//! Takes   where the server is, the account and the vault there, a token
-//! Gives   calls that block, for threads
-//! Never   shows the token, follows the server elsewhere, or shows what the server writes: its refusals have words of ours
+//! Takes   the address of the server, the account and the vault there, and a token
+//! Gives   blocking calls, for threads
+//! Never   shows the token, follows a redirect of the server, or shows the server's texts: refusals have texts of their own here
 //! Spec    docs/adr/0035-a-server-of-our-own.md; the requests: `protocol.rs`
 //!
-//! Requests run on one thread of their own; whoever calls waits for the answer.
+//! Requests run on one thread of their own; the caller waits for the answer.
 
 use std::fmt;
 use std::ops::Range;

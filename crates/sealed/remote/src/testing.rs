@@ -1,9 +1,9 @@
-//! Remotes in memory for tests: they keep their objects while a test holds them, count, and fail as a plan says.
+//! Remotes in memory for tests: they count requests, and fail as planned. Their objects exist while a test holds the remote.
 //!
-//! Takes   a name, under which `memory:NAME` is an address in this process; a plan that says what becomes of each request; a liar
-//!         that changes what is answered
-//! Gives   an ordinary remote at that address; its objects, and what was asked of it
-//! Never   is part of the product: only the feature `testing` compiles it, and only a name that a test holds is an address
+//! Takes   a name, which makes `memory:NAME` an address in this process; a plan with the outcome of each request; a
+//!         liar, which changes the answers
+//! Gives   an ordinary remote at that address; its objects, and the requests that it got
+//! Never   is part of the product: only the feature `testing` compiles it, and an address exists only while a test holds it
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,10 +1,10 @@
-//! Sends the bytes of an object for as long as the line takes some of them, however slow it is.
+//! Uploads an object for as long as the line accepts bytes, however slow it is.
 //!
-//! Takes   the bytes, and what sends a request with a body
-//! Gives   the body, and what the request gave; or nothing of a line that is silent
-//! Never   limits the time of the whole
+//! Takes   the bytes, and a function that sends a request with a body
+//! Gives   the body, and the result of the request; `None` if the line accepts nothing for too long
+//! Never   limits the total time
 //!
-//! The timeout of `reqwest` for reading counts from the beginning of a request until its answer begins, and would cut off a long upload.
+//! The read timeout of `reqwest` runs from the start of a request until its answer begins, so it would interrupt a long upload.
 
 use std::convert::Infallible;
 use std::future::Future;

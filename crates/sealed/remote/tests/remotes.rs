@@ -1,4 +1,4 @@
-//! What every remote does, for each kind of them: a folder, and a store of the crate `object_store` (in memory).
+//! The behaviour of every remote, checked for two kinds: a folder, and a store of the crate `object_store` (in memory).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod contract;

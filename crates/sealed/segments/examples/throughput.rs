@@ -1,8 +1,8 @@
-//! Measures appending and reading in each way that the file system of a folder takes.
+//! Measures appending and reading, in each way that the file system of a folder supports.
 //!
-//! `cargo run --release -p strongroom-segments --example throughput -- FOLDER [MIB] [THREADS]` writes MIB (1024)
-//! to FOLDER from THREADS (1) threads, twice for each way in turn, reads them back in runs and at random, and
-//! removes them. The processor time is that of writing and syncing, in user and system mode.
+//! `cargo run --release -p strongroom-segments --example throughput -- FOLDER [MIB] [THREADS]` writes MIB (1024) to
+//! FOLDER from THREADS (1) threads, twice for each way in turn. It reads them back in runs and at random places, and
+//! removes them. The processor time shown is for writing and syncing, in user and system mode.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,14 +1,14 @@
-//! Writes batches: sealed blocks in, their places out.
+//! Appends batches of sealed blocks, and returns the blocks' places.
 //!
-//! Takes   blocks of one epoch, sealed in a batch or copied there, and the sealed tail of exactly these
+//! Takes   blocks of one epoch, sealed in a batch or copied into it, and the sealed tail for exactly these blocks
 //! Gives   one place per block; durable only after `sync`
 //! Never   writes over acknowledged bytes, or acknowledges a part of a batch
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) Batches lie in the order of their sequences: one lock is held while one is written. Copying and
-//!      checksums happen outside of it.
-//!  (2) Each file that stops being open is reported to the caller by a batch that succeeded.
+//!  (1) Batches are in the file in the order of their sequences: one lock is held while a batch is written. Copying and
+//!      checksums are done without it.
+//!  (2) Each file that stops being open is reported to the caller with a batch that was appended successfully.
 
 use std::collections::HashMap;
 use std::sync::Arc;

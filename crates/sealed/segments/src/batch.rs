@@ -1,14 +1,14 @@
-//! Lays sealed blocks and their index out as one batch, in memory that direct I/O takes.
+//! Arranges sealed blocks and their index as one batch, in memory that direct I/O accepts.
 //!
-//! Takes   room for the blocks, filled in place; what follows them, sealed; and at last how far the file is written
+//! Takes   space for the blocks, filled in place; their sealed tail; and at last the length of the file so far
 //! Gives   the bytes of the batch and the place of each block
 //! Never   writes them
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is
-//!      made, and its room before it is placed.                                            [3.7]
-//!  (2) Blocks lie one after the other in the order in which they were added, the first after the header.
+//!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is made, and the
+//!      space left in the file before it is placed there.                                  [3.7]
+//!  (2) Blocks follow one another in the order in which they were added; the first follows the header.
 
 use std::ops::Range;
 use std::sync::Arc;

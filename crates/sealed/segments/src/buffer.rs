@@ -1,15 +1,15 @@
-//! Memory that begins on a sector boundary, as direct I/O asks for, and is used again.
+//! Reusable memory that begins on a sector boundary, as direct I/O requires.
 //!
 //! Takes   a length
 //! Gives   a buffer of at least that length, with whatever bytes its last user left in it
 //! Never   keeps more than `IDLE_BUFFER_BYTES_MAX` idle
 //!
-//! Fresh memory is slow at its first touch; a buffer that was touched before is not. What is left in a
-//! buffer is ciphertext, so nothing is wiped.
+//! New memory is slow at its first use; a buffer that was used before is not. The bytes left in a buffer are
+//! ciphertext, so nothing is wiped.
 //!
-//! Long buffers lie in huge pages where the system has them: a request to a disk lists each stretch of memory by itself, and
-//! many take no more than some 250 of them in one request. One MiB in pages of 4 KiB is 256 stretches, in one huge page
-//! it is one (docs/adr/0017).
+//! Long buffers use huge pages if the system has them. The reason: a disk request lists each contiguous piece of
+//! memory, and many disks accept only about 250 pieces in one request. A buffer of 1 MiB is 256 pieces in pages of 4
+//! KiB, and one piece in a huge page (docs/adr/0017).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Counts of what the store did, cheap enough to keep always.
+//! Counts the operations of the store, cheaply enough to be always on.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,17 +1,17 @@
-//! Notices when small reads at random places have become many, so that the bytes between them are fetched with them.
+//! Notices when many small reads at random places go to one segment, so that the bytes around them are fetched too.
 //!
-//! Takes   the places of small reads that nothing in memory answers
-//! Gives   for each what to read, and whether the system shall keep it
-//! Never   keeps anything in memory while small reads are few: then a sealed byte is there only while it is opened
+//! Takes   the places of small reads that are not answered from memory
+//! Gives   for each one the range to read, and whether the system should cache it
+//! Never   leaves anything in memory while small reads are few: then sealed bytes are in memory only while they are opened
 //!
-//! Somebody who reads a large part of a file in small pieces, in no order, comes to nearly every grain several times. The
-//! pieces are not asked for twice, as the kernel keeps them in clear; their neighbours will be. So a grain is fetched
-//! whole once its segment has seen many small reads, and the page cache keeps it for the neighbours, as long as the system
-//! has no better use for that memory (docs/adr/0017).
+//! A program that reads a large part of a file in small pieces at random reads several pieces of nearly every grain
+//! (`GRAIN_BYTES`). It does not ask for the same piece twice, because the kernel caches it in clear, but it will ask
+//! for the piece's neighbours. So once a segment has had many small reads, a grain is fetched whole. The page cache
+//! keeps it for these reads, as long as the system has no better use for that memory (docs/adr/0017).
 //!
 //! Invariants
-//!  (1) As soon as anything that was fetched turns out to be gone, the reads of its segment are counted from 0 again. So
-//!      where memory is short and nothing stays, hardly one read in twenty fetches more than itself.
+//!  (1) When any fetched bytes turn out to be no longer cached, the reads of their segment are counted from 0 again. So
+//!      if memory is short and nothing stays cached, fewer than about one read in twenty fetches extra bytes.
 
 use std::num::NonZeroUsize;
 

@@ -1,7 +1,7 @@
-//! The only file that moves bytes of segments: their folders, their files, and the ways bytes move.
+//! The only file that does I/O on segments: their folders, their files, and the system calls.
 //!
 //! Takes   names below the folder of segments, buffers that begin on a sector boundary
-//! Gives   what the system answers; interrupted and partial transfers are carried on
+//! Gives   the results of the system calls; an interrupted or partial transfer is continued
 //! Never   follows a symbolic link, waits on a pipe, or decides what an error means for a segment
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Why the segment store could not do what was asked, and whose fault that is.
+//! Why the segment store could not carry out a request, and whose fault that is.
 
 use std::io;
 

@@ -1,9 +1,8 @@
-//! Open segment files, kept for the next read.
+//! Caches open segment files for the next read.
 //!
-//! Takes   a segment's name
+//! Takes   the name of a segment
 //! Gives   its open file, shared; a file that was removed stays readable to a thread that holds it
-//! Never   keeps more than `OPEN_FILES_MAX`, more than its share of the descriptors that the process may have, or a file that
-//!         was removed
+//! Never   keeps more than `OPEN_FILES_MAX` files, more than its share of the process's descriptors, or a removed file
 
 use std::io;
 use std::num::NonZeroUsize;

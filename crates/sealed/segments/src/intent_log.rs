@@ -1,8 +1,8 @@
-//! The file of sealed intents, beside the segments.
+//! The file of the sealed intent log, stored with the segments.
 //!
-//! Takes   sealed records, and where they go
-//! Gives   the promise that they are durable; after a crash, the bytes of the file
-//! Never   sees a key or plaintext; never changes the length of the file, so that a record costs one write and one flush
+//! Takes   sealed records, and their offsets
+//! Gives   durable records; after a crash, the bytes of the file
+//! Never   sees a key or plaintext; never changes the length of the file, so a record costs one write and one flush
 //! Spec    spec/8-intents.md
 
 use std::fs::File;

@@ -1,9 +1,9 @@
-//! Keeps sealed blocks in append-only files, so that what was acknowledged is never written over or lost.
+//! Stores sealed blocks in append-only files, so that acknowledged blocks are never overwritten or lost.
 //!
 //! Takes   sealed blocks in batches, with a sealed index that only a key holder can read
-//! Gives   where each block lies, its bytes again, and the promise that all up to a sequence is durable
-//! Never   sees a key, a name or plaintext; never rewrites a durable byte; never leaves ciphertext in the page cache
-//!         where the file system lets it choose, except what lies close to many small reads at random (`dense.rs`)
+//! Gives   the place of each block, its bytes on request, and durability of everything up to a sequence number
+//! Never   sees a key, a name or plaintext; never rewrites a durable byte. Never leaves ciphertext in the page cache if
+//!         the file system allows that choice, except close to many small reads at random places (`dense.rs`)
 //! Spec    spec/3-segment.md
 #![forbid(unsafe_code)]
 

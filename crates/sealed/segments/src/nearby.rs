@@ -1,16 +1,17 @@
-//! Remembers stretches of files around small blocks that were read: a program that reads one small file often reads its
-//! neighbours next, and to fetch a stretch costs hardly more than to fetch one of them.
+//! Caches stretches of segment files around recently read small blocks. A program that reads one small file often reads
+//! its neighbours next, and fetching a stretch costs hardly more than fetching one block.
 //!
-//! Takes   where small reads go, the stretches that were fetched, and what changed
-//! Gives   the stretches that hold a span, or the advice to fetch them
-//! Never   gives bytes from before a change of that part of the file, or keeps more than `RUNS_MAX` runs of `STRETCHES_AHEAD`
+//! Takes   the places of small reads, the stretches that were fetched, and notes of changes
+//! Gives   the stretches that hold a wanted span, or the advice to fetch them
+//! Never   gives bytes from before a change of that part of the file, or keeps more than `RUNS_MAX` runs of
+//!         `STRETCHES_AHEAD` stretches
 //!
-//! A lone read fetches nothing but itself: a stretch is worth fetching once another small read went there, or when the
-//! stretch before it is here. Reads at random places of a large file hardly ever meet one of these two conditions.
+//! A single read fetches only its own bytes. A whole stretch is fetched only if another small read was in it before, or if
+//! the stretch before it is cached. Reads at random places of a large file hardly ever meet one of these two conditions.
 //!
-//! Threads that miss the same stretch at once wait for one fetch of it. Where reads continue from one stretch to the next, a run
-//! of stretches is fetched at once; the thread that enters the second half of a run fetches the next, while the others find
-//! what they want.
+//! Threads that miss the same stretch at once wait for one fetch of it. If reads continue from one stretch to the next,
+//! a run of several stretches is fetched at once. The thread that enters the second half of a run fetches the next run,
+//! while the other threads use the cached bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

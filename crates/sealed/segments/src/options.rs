@@ -1,4 +1,4 @@
-//! How a store is opened, and what it counts.
+//! The options for opening a store, and the counts that it keeps.
 
 use std::io;
 

@@ -1,11 +1,11 @@
-//! Brings sealed bytes back, with as few reads as their places allow.
+//! Reads sealed bytes, with as few system calls as their places allow.
 //!
-//! Takes   places, and which bytes of the sealed block at each
-//! Gives   exactly these bytes, in the order asked for, unverified: opening them is the gate's work
-//! Never   copies them, believes a place, or takes more memory for a run than `RUN_BYTES_MAX`
+//! Takes   places, and the wanted range of the sealed block at each
+//! Gives   exactly these bytes, in the order asked for, unverified: the crate `crypto` opens them
+//! Never   copies them, trusts a place, or uses more memory for a run than `RUN_BYTES_MAX`
 //!
 //! Invariants
-//!  (1) A place inside the limits of a segment costs at most one block of memory, whatever it says.
+//!  (1) A place inside the limits of a segment costs at most one block of memory, whatever its values are.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Takes up a file that was open when the vault was last closed or died.
+//! Recovers a segment file that was still open when the vault was closed or crashed, so that appends can continue.
 //!
-//! Takes   the file and the end of its last committed batch, as the database knows it
-//! Gives   a file that the next batch can go to, or why not
-//! Never   cuts a whole batch, or appends after bytes it could not verify
-//!
-//! A whole batch after the committed ones may have lost its commit; or the database is an older copy that was put
-//! back, and the batch is the only place of newer content. The two cannot be told apart here, so it stays.
+//! Takes   the file, and the end of its last committed batch according to the database
+//! Gives   a file that can take the next batch, or why it cannot
+//! Never   truncates a whole batch, or appends after bytes that it could not verify
 //! Spec    spec/3-segment.md
+//!
+//! There are two reasons for a whole batch after the committed ones. A crash came before its commit; or the database is an older
+//! copy that was restored, and only this batch has the newer content. Here the two cannot be distinguished, so the batch stays.
 
 use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::segment::{

@@ -1,8 +1,8 @@
-//! Reads a segment file without any database: what is whole in it, and how it ends.
+//! Reads a segment file without a database: its whole batches, and the state of its end.
 //!
-//! Takes   a segment's name
+//! Takes   the name of a segment
 //! Gives   its batches, in order, and its sealed table of contents
-//! Never   changes the file, or takes more memory than the longest segment has bytes
+//! Never   changes the file, or uses more memory than the largest segment has bytes
 //! Spec    spec/3-segment.md
 
 use strongroom_format::SegmentId;

@@ -1,4 +1,4 @@
-//! The store: how it is opened, and what it does with whole files.
+//! The segment store: how it is opened, and its operations on whole files.
 
 use std::io;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! Turns "written" into "durable", once for everybody who waits.
+//! Makes written bytes durable, with one sync for all callers that wait.
 //!
-//! Takes   files and names as they are acknowledged, each with its sequence
-//! Gives   the promise that all up to a sequence survives a power cut
-//! Never   promises anything again after a sync failed: the system may have dropped what it could not write
+//! Takes   files and names when their writes are acknowledged, each with its sequence number
+//! Gives   the guarantee that everything up to a sequence number survives a power cut
+//! Never   gives that guarantee again after a sync failed: the system may have dropped data that it could not write
 //!
 //! Invariants
-//!  (1) A sequence is given out after its bytes are written, so that a sync begun later covers it.
+//!  (1) A sequence number is given out after its bytes are written, so that every sync begun later covers them.
 //!  (2) `durable` moves only after every file and folder recorded up to it was synced without an error.
 
 use std::collections::{BTreeSet, HashMap};

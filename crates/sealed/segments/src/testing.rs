@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a folder that goes away, and blocks that look sealed.
+//! Shared helpers of this crate's tests: a temporary folder, and blocks that look sealed.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

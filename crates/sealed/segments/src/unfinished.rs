@@ -1,14 +1,14 @@
-//! A file that may still grow: how far it is written, and what comes next.
+//! A file that may still grow: how far it is written, and what is appended next.
 //!
 //! Takes   a batch, or the table of contents that ends the file
-//! Gives   the same file, written further
-//! Never   writes over what is acknowledged
+//! Gives   the same file with these bytes appended
+//! Never   overwrites acknowledged bytes
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) `end` moves only after all bytes before it were written; a failed write leaves it, and the next
-//!      batch goes over what the failed one left.                                          [3.6]
-//!  (2) Room for the table of contents and the footer is always left.                      [3.7]
+//!  (1) `end` moves only after all bytes before it were written. A failed write leaves `end` as it was, and the next
+//!      batch overwrites the bytes of the failed one.                                      [3.6]
+//!  (2) Space for the table of contents and the footer is always left.                     [3.7]
 
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Brings a whole segment file into memory, as far as the disk gives it, for looking at every block.
+//! Reads a whole segment file into memory, as far as the disk can read it, so that every block can be checked.
 //!
-//! Takes   a segment's name
-//! Gives   its bytes, read in one run; unreadable sectors become zeros, which fail every check
-//! Never   fails for a bad sector, or takes more memory than the longest segment and one sector
+//! Takes   the name of a segment
+//! Gives   its bytes, read sequentially; unreadable sectors become zeros, which fail every check
+//! Never   fails because of a bad sector, or uses more memory than the largest segment and one sector
 //! Spec    spec/3-segment.md
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Many threads on one store: no two batches overlap, and everybody reads back what they wrote.
+//! Many threads on one store: no two batches overlap, and every thread reads back what it wrote.
 
 use std::collections::{BTreeMap, HashSet};
 use std::thread;

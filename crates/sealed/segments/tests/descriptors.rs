@@ -1,4 +1,5 @@
-//! A process that may open few files reads many segments. The only test of this program: it changes a limit of its process.
+//! A process that may open few files reads many segments. This program has only one test, because it changes a limit of
+//! its process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use strongroom_format::limits::sealed_len;

@@ -1,6 +1,6 @@
-//! A disk that fills up: refused in time, nothing acknowledged is lost, and deleting makes room again.
+//! A disk that becomes full: writes are refused in time, no acknowledged data is lost, and deleting frees space.
 //!
-//! Needs the right to mount a small file system in memory; without it the test says so and ends.
+//! It needs the right to mount a small file system in memory; without it the test reports that and ends.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Ciphertext does not stay in the page cache, neither written nor read, except where many small reads at random come back to it.
+//! Ciphertext that is written or read does not stay in the page cache, except where many small reads at random come back to it.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Goal: a strange thing among the segments loses only what was in it, and reaches nothing outside.
+//! Goal: a strange entry among the segments loses only its own content, and nothing outside is touched.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

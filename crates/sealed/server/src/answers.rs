@@ -1,8 +1,8 @@
-//! What is answered when something is refused.
+//! The answers to refused requests.
 //!
 //! Takes   an error
 //! Gives   a problem document with its status; a line in the log if the server is at fault
-//! Never   answers with the text of an error of the server
+//! Never   includes the text of an internal error in an answer
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};

@@ -2,9 +2,9 @@
 //!
 //! Takes   requests
 //! Gives   answers
-//! Never   does anything for who has not shown the token of the account in the path, but say whether it lives and what it sees
+//! Never   acts for a client without the token of the account in the path, except to report its health and what a server can see
 //!
-//! What blocks runs on threads of its own: here nothing waits for a disk.
+//! Blocking work runs on threads of its own: nothing here waits for a disk.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

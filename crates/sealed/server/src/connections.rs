@@ -1,8 +1,8 @@
-//! Connections of a server: accepted, bounded, ended.
+//! Accepts, bounds and ends the connections of a server.
 //!
-//! Takes   a socket that listens
-//! Gives   each request to the routes
-//! Never   has more than `CONNECTIONS`, or waits without bound for who says nothing or takes nothing
+//! Takes   a listening socket
+//! Gives   each request, passed to the routes
+//! Never   has more than `CONNECTIONS` connections, or waits without bound for a client that sends or reads nothing
 
 use std::io;
 use std::net::SocketAddr;

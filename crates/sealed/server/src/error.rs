@@ -1,4 +1,4 @@
-//! Why the server does not do what it was asked, and whose fault that is.
+//! Why the server does not carry out a request, and whose fault that is.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The name of the file that has the bytes of an object: random, so that no name of a client is ever a path.
+//! The name of the file with an object's bytes: random, so that a client's name is never used as a path.
 
 use std::fmt;
 

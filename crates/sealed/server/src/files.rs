@@ -1,16 +1,16 @@
-//! The folder that has the bytes of objects.
+//! The folder with the bytes of the objects.
 //!
 //! Takes   bytes, piece by piece
 //! Gives   a file under a random name
-//! Never   makes a path of anything that a client says
+//! Never   makes a path from anything that a client sends
 //!
-//! A file that comes or goes lies in `moving`, one that is there in `objects`. The database alone says which objects there are: at the
-//! start what is in `moving` goes where the database says. So no cut leaves an object without bytes, or bytes without an object:
+//! Files of existing objects are in `objects`; a file that is being added or removed is in `moving`. Only the database defines which
+//! objects exist: at its start the server moves or removes each file in `moving` accordingly. So an interruption never separates object and bytes:
 //!
-//! | | first | then the transaction | then |
+//! | | first | then the transaction | at last |
 //! |---|---|---|---|
-//! | creating | the bytes, durable in `moving` | adds the object | the file goes to `objects` |
-//! | removing | the file goes to `moving`, durably | removes the object | the file goes |
+//! | creating | the bytes, durable in `moving` | adds the object | the file is moved to `objects` |
+//! | removing | the file is moved to `moving`, durably | removes the object | the file is removed |
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

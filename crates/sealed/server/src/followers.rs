@@ -1,6 +1,6 @@
-//! Who waits for the next publication of a vault.
+//! Notifies clients that wait for the next publication of a vault.
 //!
-//! Takes   the numbers of publications, as they are admitted
+//! Takes   the number of each publication when it is admitted
 //! Gives   each follower the newest one
 //! Never   keeps anything for a vault that nobody follows
 

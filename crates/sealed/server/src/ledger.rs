@@ -1,13 +1,13 @@
-//! The database of a server: accounts, vaults, which objects there are, the order of publications.
+//! The database of a server: accounts, vaults, the list of objects, and the order of publications.
 //!
 //! Takes   names, lengths, hashes of tokens
-//! Gives   what is there; refusals
+//! Gives   the stored entries; refusals
 //! Never   has a token, a byte of an object, or more of a vault than its names
 //!
 //! Invariants
-//!  (1) Of several that create an object of one name one does: the transaction decides.
-//!  (2) A publication is admitted only with the number after the last one of its vault, and that number never goes back.
-//!  (3) What an account uses is the sum of its objects, and at most what it may use once it creates something.
+//!  (1) If several clients create an object with the same name, one succeeds: the transaction decides.
+//!  (2) A publication is admitted only with the number after the last one of its vault, and the last number never decreases.
+//!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
 
 use std::path::Path;
 

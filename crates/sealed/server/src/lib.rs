@@ -1,14 +1,14 @@
-//! A server that keeps sealed objects for the vaults of many accounts, and an order of their publications.
+//! A server that keeps sealed objects for the vaults of many accounts, and the order of their publications.
 //!
-//! Takes   a folder, an address to listen at; requests of `strongroom_remote::protocol`
-//! Gives   objects that are created once and read by who has the token of their account; a sign when something is published
-//! Never   has a key, a name of a file or a plaintext byte; keeps or logs a token
+//! Takes   a folder, an address to listen on; requests of `strongroom_remote::protocol`
+//! Gives   objects that are created once and read only with the token of their account; notice of new publications
+//! Never   has a key, a file name or a plaintext byte of a vault; keeps or logs a token
 //! Spec    docs/adr/0035-a-server-of-our-own.md; spec/11-sync.md, 11.1
 //!
 //! Invariants
-//!  (1) What was answered as created is durable, whole, and has the hash that was said.                      [11.1.2]
-//!  (2) An account reaches nothing of another one.
-//!  (3) What a request takes of memory is bounded, whatever it says and however slowly it comes.
+//!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
+//!  (2) An account can reach nothing of another account.
+//!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -1,8 +1,8 @@
-//! The command `strongroom-server`: runs a server, and looks after its accounts. It has no code that has to do with keys of vaults.
+//! The command `strongroom-server`: runs a server and manages its accounts. It contains no code for keys of vaults.
 //!
 //! Takes   a command line
 //! Gives   exit codes: 0, 1 for an error, 2 for a wrong command line
-//! Never   shows a token but once, to who made it
+//! Never   shows a token except once, to the administrator who made it
 #![forbid(unsafe_code)]
 
 use std::io::Write;

@@ -1,8 +1,8 @@
-//! What the name of an object says about it, by spec/11-sync.md, 11.1.
+//! Reads the meaning of an object's name, as spec/11-sync.md, 11.1 defines it.
 //!
 //! Takes   a name
 //! Gives   the number of a publication; the hash that the bytes must have
-//! Never   refuses a name: what is none of that page is an object like any other
+//! Never   refuses a name: an object with any other name is stored like the rest
 
 use strongroom_remote::ObjectName;
 

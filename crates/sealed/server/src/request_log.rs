@@ -1,8 +1,8 @@
 //! The log of a server: one line of JSON for each request, on standard error.
 //!
-//! Takes   what was asked in which form, how it was answered, how long it took
+//! Takes   the form of the request's path, the status of the answer, and the time it took
 //! Gives   a line
-//! Never   has a token, a name of an object or a byte of one
+//! Never   contains a token, the name of an object, or a byte of one
 
 use std::io::Write;
 use std::net::SocketAddr;

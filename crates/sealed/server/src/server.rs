@@ -1,8 +1,8 @@
-//! A server that runs, until it is stopped.
+//! A running server, until it is stopped.
 //!
-//! Takes   a folder, an address to listen at, how to speak
-//! Gives   the address that it has, the fingerprint of its certificate
-//! Never   speaks in clear to another machine
+//! Takes   a folder, an address to listen on, and how connections are encrypted
+//! Gives   the address that it listens on, and the fingerprint of its certificate
+//! Never   accepts unencrypted connections from another machine
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,15 +1,15 @@
-//! What a server keeps: the database and the files, as one thing.
+//! The storage of a server: its database and its files, used as one.
 //!
 //! Takes   a folder that no other server uses
-//! Gives   objects that are created, read, listed, removed; accounts
-//! Never   answers that an object is there before its bytes and its row are durable
+//! Gives   creation, reading, listing and removal of objects; accounts
+//! Never   reports an object as present before its bytes and its row are durable
 //!
 //! ```text
 //! FOLDER/server.db    accounts, vaults, names of objects           ledger.rs
 //! FOLDER/objects/     their bytes                                  files.rs
-//! FOLDER/moving/      bytes that come or go
-//! FOLDER/tls/         the certificate that the server signed itself tls.rs
-//! FOLDER/lock         held by the server that runs
+//! FOLDER/moving/      bytes that are being added or removed     files.rs
+//! FOLDER/tls/         the self-signed certificate of the server     tls.rs
+//! FOLDER/lock         locked by the running server
 //! ```
 
 use std::fs::File;

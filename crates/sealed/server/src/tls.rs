@@ -1,8 +1,8 @@
-//! The certificate of a server: from files, or one that it signs itself, which clients know by its fingerprint.
+//! The certificate of a server: from files, or self-signed and recognized by its fingerprint.
 //!
 //! Takes   paths of PEM files, or the folder of the server
-//! Gives   what speaks TLS; the fingerprint, SHA-256 of the certificate
-//! Never   makes another certificate while there is one
+//! Gives   the configuration for TLS; the fingerprint, SHA-256 of the certificate
+//! Never   makes another certificate if one exists
 
 use std::fs;
 use std::io::Write;

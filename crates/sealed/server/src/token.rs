@@ -1,10 +1,10 @@
-//! The token of an account: what shows that a request is its own.
+//! The token of an account, which proves that a request comes from the account's user.
 //!
-//! Takes   chance from the system
-//! Gives   a token, once; what is kept of it
-//! Never   keeps or shows the token itself
+//! Takes   random bytes from the system
+//! Gives   a token, once; its hash, which the server keeps
+//! Never   keeps the token itself, or shows it again
 //!
-//! A token has so much chance in it that a plain hash tells nothing of it, and that nobody finds one by trying.
+//! A token has so many random bytes that its hash reveals nothing about it, and that nobody finds it by guessing.
 
 use std::fmt;
 use std::io;

@@ -1,11 +1,11 @@
-//! Takes the bytes of an object as they come.
+//! Receives the bytes of an object.
 //!
-//! Takes   the body of a request, and what it says about its bytes
-//! Gives   a file that has them, if they are what was said
-//! Never   holds more of them in memory than one piece, waits long for the next, or for ever for all of them
+//! Takes   the body of a request, and the length and hash that the request states
+//! Gives   a file with these bytes, if they have that length and hash
+//! Never   holds more than one piece of them in memory, waits long for the next piece, or waits without bound for all
 //!
-//! Who is refused although the bytes are on their way gets them read all the same, to their end and no further: else many clients would
-//! see a broken line and not the answer.
+//! If a request is refused while its body still arrives, the server reads the body to its stated end and drops it.
+//! Otherwise many clients would see a broken connection instead of the answer.
 
 use std::sync::Arc;
 use std::time::Duration;

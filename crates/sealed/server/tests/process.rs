@@ -1,4 +1,4 @@
-//! The program `strongroom-server`: started, killed, stopped; what it prints and logs.
+//! The program `strongroom-server`: started, killed, stopped; its output and its log.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! A real server on loopback: what every remote does, and what only a server is asked.
+//! A real server on loopback: the behaviour of every remote, and requests that only a server gets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../../remote/tests/contract/mod.rs"]

@@ -1,4 +1,4 @@
-//! Charts of a run: for each row where every file system stands beside the plain one, on a logarithmic scale.
+//! Charts of a run: for each row, every file system beside the plain one, on a logarithmic scale.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -1,4 +1,4 @@
-//! Content that neither compresses nor repeats, at the speed of memory.
+//! Makes content that neither compresses nor repeats, at the speed of memory.
 
 /// Bytes of random content that are used again and again, each time under new stamps.
 const POOL_BYTES: usize = 16 << 20;

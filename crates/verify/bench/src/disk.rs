@@ -1,4 +1,4 @@
-//! The disk beneath a folder, and how often it was asked to write and to flush its cache.
+//! The disk beneath a folder, with counts of its write and cache flush requests.
 
 use std::fs;
 use std::os::linux::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What a run of workloads found: figures by row, or why there is none.
+//! The results of a run of workloads: figures by row, or why a figure is missing.
 
 use std::collections::BTreeMap;
 

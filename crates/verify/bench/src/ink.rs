@@ -1,4 +1,4 @@
-//! What all charts share: tones that follow the reader's page, and text.
+//! The parts that all charts share: colours that follow the reader's page, and text.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -1,7 +1,7 @@
-//! Lets a run that is interrupted end its servers and remove its folder before the process ends.
+//! Lets an interrupted run end its servers and remove its folder before the process ends.
 //!
-//! Takes   the number of the signal that came, noted by the handler of whoever's process this is
-//! Gives   a failure at the next step of a workload; from then on everything is on its way out
+//! Takes   the number of the signal, noted by the process's own signal handler
+//! Gives   a failure at the next step of a workload, and at every later one
 //! Never   handles a signal itself
 
 use std::io;

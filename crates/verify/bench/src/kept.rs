@@ -1,8 +1,8 @@
-//! What an fsync of a file system was found to keep, and whether that is what a row of synced content stands for.
+//! Judges what an fsync of a file system was found to keep, and whether a row of synced content can be compared.
 //!
-//! Takes   counts, found by `probe.rs`
+//! Takes   counts that `probe.rs` found
 //! Gives   a judgement in words
-//! Never   looks at a name
+//! Never   uses the name of a file system
 
 use serde::Serialize;
 

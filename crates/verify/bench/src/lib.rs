@@ -1,8 +1,9 @@
-//! How fast a directory is: the workloads that `docs/performance.md` explains, each with its sync inside the timed part.
+//! Measures how fast a directory is, by the workloads that `docs/performance.md` explains. The sync is inside the timed
+//! part of each.
 //!
-//! Takes   a directory, sizes, and how to make what was written there durable
+//! Takes   a directory, sizes, and a way to make written content durable
 //! Gives   figures by row; with the feature `harness` also every installed peer, a table, JSON and charts
-//! Never   judges: times are shown, no test depends on one
+//! Never   judges: times are shown, and no test depends on one
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "harness")]

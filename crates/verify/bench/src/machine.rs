@@ -1,4 +1,4 @@
-//! What a run ran on, in words that name no particular machine, and the day.
+//! Describes the machine and the day of a run, in words that do not identify the machine.
 
 use std::fs;
 use std::os::linux::fs::MetadataExt;

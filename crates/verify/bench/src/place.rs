@@ -1,4 +1,4 @@
-//! Where workloads run, and the clock, caches and processor time around them.
+//! The folder in which workloads run; and the clock, the caches and the processor time that they are measured with.
 
 use std::cell::Cell;
 use std::fs;

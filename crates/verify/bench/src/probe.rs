@@ -1,11 +1,12 @@
 //! Finds out what an fsync of a file system keeps, on a mount that nothing else uses.
 //!
-//! Takes   a file system, a work folder
-//! Gives   counts of the disk around the fsyncs, what is left after the server was killed, whether it lay in clear
-//! Never   judges: `kept.rs` does; nor fails a run: what a file system cannot do is a finding
+//! Takes   a file system, and a work folder
+//! Gives   counts of the disk's requests around the fsyncs, the content left after the server was killed, and whether
+//!         it was stored in clear
+//! Never   judges, which `kept.rs` does; never fails a run: a missing ability of a file system is a result
 //!
-//! A kill loses what the server alone knew, and only that: the kernel still has what it was given. What a power failure
-//! loses beyond that shows in the flushes: without one, the disk may have what was written in its cache.
+//! A kill loses only what the server alone had: the kernel keeps what it was given. The flushes show what a power
+//! failure would lose beyond that: without a flush, the written data may be only in the disk's cache.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

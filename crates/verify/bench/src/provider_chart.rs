@@ -1,6 +1,7 @@
-//! The chart of the crypto providers: bars for each provider and size, scaling over threads, and where sharing out begins.
+//! The chart of the crypto providers: bars for each provider and size, scaling over threads, and the size from which
+//! threads share the work.
 //!
-//! Takes   figures and their names, from whoever measured them
+//! Takes   figures and their names, from the code that measured them
 //! Gives   one SVG, readable on light and dark pages
 //! Never   measures
 

@@ -1,4 +1,4 @@
-//! Records that are known again wherever they turn up: appended with an fsync after each, counted in what is left of their
+//! Records that can be recognized anywhere. They are appended with an fsync after each, counted in the remains of their
 //! file, and searched for in clear.
 //!
 //! Invariants

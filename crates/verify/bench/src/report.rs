@@ -1,4 +1,4 @@
-//! A run as JSON, and as tables.
+//! Writes a run as JSON, and as tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What is measured: every row, its unit, and what it is to reach. `docs/performance.md` explains each.
+//! The rows of a run, with their units and targets. `docs/performance.md` explains each.
 
 use serde::Serialize;
 

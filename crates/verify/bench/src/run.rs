@@ -1,4 +1,5 @@
-//! One run over all file systems: each workload on each in turn, round by round, so that what drifts drifts for all.
+//! One run over all file systems: in each round every workload runs on each in turn, so that slow changes of the
+//! machine affect all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

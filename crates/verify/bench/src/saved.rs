@@ -1,4 +1,4 @@
-//! Where runs are kept: one folder each, named after day and machine.
+//! Saves runs: each in a folder of its own, named after day and machine.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
-//! How a file system is made, mounted, synced and unmounted.
+//! Makes, mounts, syncs and unmounts a file system.
 //!
 //! Takes   an entry of the table in `system.rs`, its program, a work folder
-//! Gives   a directory that is served, and the process that serves it
+//! Gives   a served directory, and the process that serves it
 
 use std::ffi::OsString;
 use std::fs::{self, File};

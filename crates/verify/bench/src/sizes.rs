@@ -1,4 +1,4 @@
-//! How much work a run is.
+//! The amount of work in a run.
 
 use serde::Serialize;
 

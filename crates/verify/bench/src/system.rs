@@ -1,7 +1,7 @@
-//! The file systems that are compared: one entry of a table each.
+//! The compared file systems, as one table with an entry for each.
 //!
-//! Gives   how each is made and served, in words that `serve.rs` carries out; where its program is, and which version
-//! Never   installs: `make bench-peers` does; who is missing is named
+//! Gives   how each is made and served, in terms that `serve.rs` carries out; the path and the version of its program
+//! Never   installs one: `make bench-peers` does; a missing one is named
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! The workloads, in groups of which each leaves its directory as it found it.
+//! The workloads, in groups. Each group leaves its directory as it found it.
 
 mod big;
 mod copy;

@@ -1,4 +1,4 @@
-//! The whole bench from outside, on real mounts: as root, with /dev/fuse, beside a built `strongroom`.
+//! The whole bench, as a user runs it, on real mounts. It needs root, /dev/fuse, and a `strongroom` built beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

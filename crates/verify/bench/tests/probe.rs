@@ -1,4 +1,4 @@
-//! What an fsync keeps, found out on real mounts: as root, with /dev/fuse, beside a built `strongroom`.
+//! Finds out on real mounts what an fsync keeps. It needs root, /dev/fuse, and a `strongroom` built beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;

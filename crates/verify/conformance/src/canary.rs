@@ -1,7 +1,7 @@
-//! Looks for plaintext where only ciphertext may be.
+//! Searches for plaintext in a folder that may hold only ciphertext.
 //!
 //! Takes   a folder, and names and contents that must not be readable in it
-//! Gives   every file and offset where one is
+//! Gives   every file and offset at which one of them is found
 //! Never   follows symlinks
 //! Spec    none: test only
 

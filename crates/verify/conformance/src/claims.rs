@@ -1,7 +1,7 @@
-//! Compares the claims of SECURITY.md with the tests that must fail if one is broken.
+//! Compares the claims of SECURITY.md with the tests that must fail if a claim is false.
 //!
-//! Takes   the text of SECURITY.md; the source that a row of its table names
-//! Gives   the claims, the rows, and what does not agree, one line each
+//! Takes   the text of SECURITY.md; the source files named in its table of tests
+//! Gives   the claims, the rows of the table, and the contradictions, one line each
 //! Never   runs a test, or judges whether it tests the claim
 //! Spec    design: "Facts have one home"
 

@@ -1,7 +1,7 @@
-//! Compares what the documents say with what the tree is.
+//! Compares the statements of the documents with the files of the project.
 //!
 //! Takes   the text of a document, and the facts
-//! Gives   what does not agree, one line each
+//! Gives   the contradictions, one line each
 //! Never   changes either
 //! Spec    design: "Facts have one home"
 

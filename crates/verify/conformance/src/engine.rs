@@ -1,8 +1,8 @@
-//! Opens the real file system in a folder, without passphrases, slots and owners.
+//! Opens the real file system in a folder, without passphrases, slots or owner processes.
 //!
 //! Takes   a folder and options
-//! Gives   the `Filesystem`, made of the same parts as in a vault, under fixed test keys
-//! Never   guards anything: the keys are public
+//! Gives   the `Filesystem`, made of the same parts as in a vault, with fixed test keys
+//! Never   protects anything: the keys are public
 //! Spec    none: test only
 
 use std::path::Path;

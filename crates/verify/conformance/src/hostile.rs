@@ -1,8 +1,8 @@
-//! Alters valid bytes as damage or an attacker would, to try decoders.
+//! Alters valid bytes as damage or an attacker would, to test decoders.
 //!
-//! Takes   seeds: bytes that a decoder accepts, and a number
-//! Gives   mutants: execution `n` of a target is the same bytes on every machine, whatever ran before
-//! Never   decodes, measures or judges; that is the test's
+//! Takes   seeds, which are bytes that a decoder accepts; and a number
+//! Gives   mutants: execution `n` of a target gets the same bytes on every machine, whatever ran before
+//! Never   decodes, measures or judges: the test does
 //! Spec    none: test only
 
 use std::collections::BTreeSet;

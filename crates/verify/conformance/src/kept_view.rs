@@ -1,8 +1,8 @@
-//! A snapshot as a file system of its own, to be compared with what it was taken of.
+//! A snapshot as a file system of its own, for comparison with the state from which it was taken.
 //!
 //! Takes   a file system with a history, and the name of a revision below `.history`
-//! Gives   its tree through the same operations; what was erased as zeros, and which files that were
-//! Never   lets a change through: it asks for it, and says what the answer was
+//! Gives   its tree through the same operations, with erased content as zeros; and which files were erased
+//! Never   changes a snapshot: it tries every change, and reports the answer
 //! Spec    spec/6-history.md, section 6.8
 
 use std::cell::RefCell;

@@ -1,9 +1,9 @@
-//! Says what a file system must do, so plainly that it can be compared with one that is fast.
+//! Defines what a file system must do, by a model so simple that it is easily seen to be right.
 //!
 //! Takes   any `FileSystemUnderTest`
-//! Gives   the reference model, the comparison in step, and checks of the documents
+//! Gives   the reference model, its comparison with a real file system step by step, and checks of the documents
 //! Never   is part of the product
-//! Spec    spec/5-crash-contract.md for what survives; POSIX for what an operation does
+//! Spec    spec/5-crash-contract.md for what survives a crash; POSIX for what an operation does
 #![forbid(unsafe_code)]
 
 pub mod canary;

@@ -1,12 +1,12 @@
-//! A file system in memory: slow, plain, and right at a glance.
+//! A file system in memory: slow, simple, and easily seen to be right.
 //!
-//! Takes   the operations of the real one
-//! Gives   what POSIX and the interface say
+//! Takes   the operations of the real file system
+//! Gives   the results that POSIX and the interface require
 //! Never   syncs, caches, seals or shares anything
 //! Spec    POSIX.1-2017 and the manual pages of Linux for the order of errors
 //!
-//! A clone is a snapshot: contents are shared until one side changes them, so that a run can keep one snapshot for
-//! every operation. Times are only known where somebody set them: the model has no clock.
+//! A clone is a snapshot. Contents are shared until one side changes them, so that a run can keep one snapshot for
+//! every operation. The model has no clock, so it knows a time only if an operation set it.
 
 mod content;
 mod namespace;

@@ -1,12 +1,12 @@
-//! Says which modules of a crate use which, and where they do so in a circle.
+//! Finds which modules of a crate use which others, and the circles among them.
 //!
 //! Takes   the `src` folder of a crate
 //! Gives   the edges between its folders and between the files of one folder, and the circles among them
-//! Never   counts what only tests use
+//! Never   counts uses that occur only in tests
 //!
 //! Invariants
-//!  (1) A name that a module re-exports leads to the module that it comes from, so that no re-export hides an edge.
-//!  (2) `a.rs` beside the folder `a` is a file of that folder: its head.
+//!  (1) A re-exported name counts for the module that defines it, so that no re-export hides an edge.
+//!  (2) `a.rs` beside the folder `a` belongs to that folder, as its head.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! One operation as plain data, so that a random sequence can be made, shrunk, printed and repeated.
 //!
-//! Takes   small numbers, each of which means something on any tree
+//! Takes   small numbers that have a meaning on every tree
 //! Gives   the answer of one file system to one operation
-//! Never   compares: see `step`
+//! Never   compares: `step` does
 //! Spec    none: test only
 
 use strongroom_filesystem::{

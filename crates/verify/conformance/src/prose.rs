@@ -1,7 +1,7 @@
-//! Reads the documents of the project as a reader does: their links, headings, fenced blocks and words.
+//! Finds the parts of the project's documents that a reader sees: links, headings, fenced blocks and words.
 //!
 //! Takes   the text of a document
-//! Gives   what is in it, to be compared with the tree
+//! Gives   these parts, for comparison with the files of the project
 //! Never   reads or changes a file
 
 use std::collections::BTreeSet;

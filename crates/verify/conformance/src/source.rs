@@ -1,8 +1,8 @@
-//! Reads Rust source as words, without what only tests compile.
+//! Splits Rust source into words, without the parts that only tests compile.
 //!
 //! Takes   the text of a source file
-//! Gives   its words and signs with their lines; what `#[cfg(test)]` stands before is left out
-//! Never   understands more of the language than the documents' tests ask about
+//! Gives   its words and signs with their lines; items after `#[cfg(test)]` are left out
+//! Never   understands more of the language than the tests of documents need
 
 use std::collections::BTreeSet;
 

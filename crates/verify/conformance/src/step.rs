@@ -1,8 +1,9 @@
-//! Runs the model and another file system in step and says where they part.
+//! Runs the model and another file system step by step, and reports where they differ.
 //!
 //! Takes   operations
-//! Gives   nothing, or the first difference in words
-//! Never   excuses one: what the interface leaves open (times nobody set, sizes of directories, blocks) is not asked
+//! Gives   nothing, or a description of the first difference
+//! Never   ignores a difference; but values that the interface leaves open (unset times, sizes of directories, blocks)
+//!         are not compared
 //! Spec    none: test only
 
 use strongroom_filesystem::{Attributes, NodeKind, Timestamp};

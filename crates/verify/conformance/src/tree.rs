@@ -1,8 +1,8 @@
-//! A whole file system as one value, to be compared with another.
+//! A whole file system as one value, for comparison with another.
 //!
 //! Takes   a file system
-//! Gives   every path with everything about its node
-//! Never   compares inode numbers: only which paths share one
+//! Gives   every path with all facts about its node
+//! Never   compares inode numbers, except which paths share one
 //! Spec    none: test only
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,8 @@
-//! The operations every implementation of the file system has.
+//! The operations that every implementation of the file system has.
 //!
-//! Takes   what `strongroom_filesystem::Filesystem` takes
-//! Gives   what it gives
-//! Never   adds a meaning of its own: the words are those of the real interface
+//! Takes   the arguments of `strongroom_filesystem::Filesystem`
+//! Gives   the same results
+//! Never   adds a meaning of its own: the names are those of the real interface
 //! Spec    none: test only
 
 use strongroom_filesystem::{

@@ -1,4 +1,4 @@
-//! Names, contents, link targets and attributes written into a vault stand nowhere in its folder.
+//! Names, contents, link targets and attributes that are written into a vault are not found in clear in its folder.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

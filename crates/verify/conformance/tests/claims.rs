@@ -1,4 +1,4 @@
-//! Each claim of SECURITY.md has tests, and each of those says which claim it holds up.
+//! Each claim of SECURITY.md has tests, and each of these tests names its claim.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

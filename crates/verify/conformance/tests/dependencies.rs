@@ -1,4 +1,4 @@
-//! Other people's crates: their licences, copies and sources are those that `deny.toml` allows, and no more than those.
+//! Third-party crates: their licences, duplicates and sources are exactly those that `deny.toml` allows.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

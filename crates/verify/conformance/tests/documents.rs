@@ -1,4 +1,4 @@
-//! The documents say what the tree is.
+//! The documents agree with the files of the project.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

@@ -1,4 +1,5 @@
-//! The modules of every crate use one another as ARCHITECTURE.md says, and no crate is larger than CONTRIBUTING.md says.
+//! The modules of every crate use only the modules that ARCHITECTURE.md lists, and no crate is larger than
+//! CONTRIBUTING.md allows.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

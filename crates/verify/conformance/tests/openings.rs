@@ -1,5 +1,5 @@
-//! There is one way to open things below a vault folder, `strongroom-folder`: no source of the crates that work there uses
-//! another one. The few that open something else are listed, each with what that is.
+//! All files below a vault folder are opened through `strongroom-folder`: no source of the crates that work there opens
+//! one in another way. The few sources that open something else are listed, each with what it opens.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

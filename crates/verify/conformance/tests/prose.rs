@@ -1,4 +1,5 @@
-//! The front of the project is true and short: README, guides, links, the tables of decisions and of words, what is new.
+//! The texts that readers see first are true and short: README, guides, links, the tables of decisions and of words,
+//! and the list of changes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

@@ -1,4 +1,4 @@
-//! Prints the acts of a seed, numbered as complaints number them.
+//! Prints the acts of a seed, with the numbers that reports of violations use.
 
 fn main() {
     let mut arguments = std::env::args()

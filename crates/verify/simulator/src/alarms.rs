@@ -1,12 +1,12 @@
-//! Verifies and checks sound vaults while everything else happens to them: nothing may be called damaged.
+//! Verifies and checks sound vaults during all other operations: nothing may be reported as damaged.
 //!
-//! Takes   how many verifications and checks, a seed
-//! Gives   how many there were beside what; each alarm with its words
-//! Never   damages anything: whatever is told is a false alarm
+//! Takes   the number of verifications and checks, and a seed
+//! Gives   their number for each simultaneous operation; the text of each alarm
+//! Never   damages anything: every report of damage is a false alarm
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) No run ends before the work beside it has gone round once more: each meets all of it.
+//!  (1) No run ends before every simultaneous operation has run once more, so each run meets all of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

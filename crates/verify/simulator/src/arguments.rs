@@ -1,7 +1,7 @@
 //! Reads the command line of the simulator.
 //!
-//! Takes   what follows a verb
-//! Gives   which seeds are run, and how; a message with the usage if it cannot be read
+//! Takes   the words after a verb
+//! Gives   the seeds to run, and how; or a message with the usage
 //! Never   runs anything
 
 use std::path::Path;

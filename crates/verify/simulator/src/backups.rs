@@ -1,15 +1,15 @@
-//! Cuts the power while a vault folder is copied: for the first time, after changes, after a change of keys.
+//! Cuts the power during a backup of a vault folder: the first one, one after changes, and one after a change of keys.
 //!
 //! Takes   a simulated disk that holds the vault and the folder of its backup
-//! Gives   what was looked at, or the first violation
-//! Never   has anybody but the backup write into its folder
+//! Gives   counts of what was checked, or the first violation
+//! Never   lets anything but the backup write into the backup's folder
 //! Spec    spec/10-folder.md, 10.4
 //!
-//! What must hold after a cut:
-//!  (1) The vault is sound, and has what was synced.
-//!  (2) The folder of the backup is no vault, or says that its making was interrupted, before the first backup has returned;
-//!      or it is whole. From then on it is whole: the state of the last backup that returned, or of the one under way.
-//!  (3) The next run finishes it: then it is the state of the vault.
+//! Rules after a cut:
+//!  (1) The vault is sound, and has everything that was synced.
+//!  (2) Until the first backup has returned, its folder is no vault, or reports that its creation was interrupted, or
+//!      is whole. From then on it is always whole: the state of the last backup that returned, or of the current one.
+//!  (3) The next run completes it, and then it has the state of the vault.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Cuts the power under a process that carries out a list of acts on whole vaults.
 //!
-//! Takes   the verb and the arguments of that process, and who judges what a cut left
-//! Gives   what was looked at, or the first violation
-//! Never   judges itself
+//! Takes   the verb and the arguments of that process, and a function that judges what is left after a cut
+//! Gives   counts of what was checked, or the first violation
+//! Never   judges by itself
 //! Spec    spec/5-crash-contract.md
 
 use tempfile::TempDir;

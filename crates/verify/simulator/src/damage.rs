@@ -1,16 +1,16 @@
-//! Damages one file of a vault folder at a time, and checks that verification tells the truth about it and repair brings
-//! back all that can be brought back.
+//! Damages one file of a vault folder at a time. Checks that verification reports the truth about it, and that repair
+//! restores everything that can be restored.
 //!
-//! Takes   a seed: it chooses the file, the damage, and what is done about it
-//! Gives   what was damaged; for a violation what is not true
-//! Never   shows a byte that nobody wrote as content: that is a violation, whatever else holds
+//! Takes   a seed, which chooses the file, the damage and the commands that follow
+//! Gives   the damage; for a violation, the false statement
+//! Never   accepts as content a byte that nobody wrote: that is a violation, whatever else holds
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
 //!  (1) No byte that can be read differs from what was written, before and after a repair.
-//!  (2) What a report says is lost cannot be read, and everything else can.
-//!  (3) What was damaged is named, if it holds anything.
-//!  (4) A repair that is done twice, or killed and done again, leaves what one in a single run leaves.
+//!  (2) Data that a report calls lost cannot be read, and all other data can.
+//!  (3) A damaged file is named, if it holds any data.
+//!  (4) A repair that is run twice, or is killed and run again, leaves the same result as a single run.
 
 pub mod base;
 pub mod inflict;

@@ -1,12 +1,12 @@
-//! Lets one read, write or sync of the database fail in the middle of operations.
+//! Makes one read, write or sync of the database fail in the middle of operations.
 //!
-//! Takes   a seed, and which use of the database's files fails how
-//! Gives   what became of it, or the violation
+//! Takes   a seed, the access to the database's files that fails, and the error
+//! Gives   the outcome, or the violation
 //! Never   needs a mount or root: the fault is injected by the shim under SQLite
 //! Spec    spec/5-crash-contract.md, [5.1] to [5.4] and [5.7]
 //!
-//! The page cache is so small that operations read and write pages in their middle. After the fault either the operation
-//! failed as a whole and the vault goes on, or the vault refuses every change; opened again it keeps the crash contract.
+//! The page cache is so small that pages are read and written in the middle of operations. After the fault, either the operation
+//! failed as a whole and the vault continues, or the vault refuses every change. After reopening it satisfies the crash contract.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,18 +1,17 @@
-//! A disk that remembers what was synced, so that its power can be cut at any request.
+//! A simulated disk that remembers what was synced, so that its power can be cut at any request.
 //!
 //! Takes   the requests of a file system (create, write, rename, sync, …), from the mount or from a test
-//! Gives   what programs see, and for any moment the trees a power cut could leave
+//! Gives   what programs see; and for any moment the trees that a power cut could leave
 //! Never   touches a real disk, except to write out a tree for reopening
 //! Spec    none: test only
 //!
-//! What it simulates: content is durable after a sync of the file, names after a sync of the directory (or of
-//! anything, see `NameSync`); before that every page, change of size and change of name may survive or not, in any
-//! version and any order, within the rules of `content` and `names`. Mode and owner are durable at once: nothing
-//! here hangs on them.
+//! The rules: content is durable after a sync of the file, and a name after a sync of the directory (or of anything, see
+//! `NameSync`). Before that, each page, change of size and change of name may survive or not, in any version and any order,
+//! within the rules of `content` and `names`. Mode and owner are durable at once, because nothing here depends on them.
 //!
 //! Invariants
-//!  (1) A run that issues the same requests in the same order meets the same faults and leaves the same trees.
-//!  (2) After the power is cut every request fails and nothing changes any more.
+//!  (1) A run that sends the same requests in the same order gets the same faults and leaves the same trees.
+//!  (2) After the power cut every request fails, and nothing changes any more.
 
 mod content;
 mod cut;

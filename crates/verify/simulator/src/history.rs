@@ -1,8 +1,8 @@
-//! What should have happened: the model's state after every act, and what each sync promised.
+//! The expected history of a run: the model's state after every act, and what each sync guarantees.
 //!
 //! Takes   the acts of a run
-//! Gives   states, and for any moment the floors below which nothing may fall
-//! Never   sees the real file system
+//! Gives   states, and for any moment the minimum that must survive
+//! Never   accesses the real file system
 //! Spec    spec/5-crash-contract.md, sentence 3
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

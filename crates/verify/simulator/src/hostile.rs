@@ -1,15 +1,15 @@
-//! Puts hostile files into vault folders, and holds what is then read, written and said against what is promised.
+//! Puts hostile files into vault folders, and compares what commands then read, write and print with what is promised.
 //!
-//! Takes   a template vault, an older state of it, a branch of it, another vault; a seed
-//! Gives   a line for every promise that was broken, with the command that repeats it
+//! Takes   a template vault, an older state of it, a branch of it, and another vault; a seed
+//! Gives   a line for every broken promise, with the command that repeats it
 //! Never   touches a file outside of its own temporary folder
-//! Spec    SECURITY.md: who can write the folder
+//! Spec    SECURITY.md: an attacker who can write to the folder
 //!
 //! Invariants
-//!  (1) What is read is what one whole state of the vault held, or it is an error.
+//!  (1) The content that is read belongs to one whole state of the vault, or an error is given.
 //!  (2) Nothing outside of the vault folder changes.
-//!  (3) Every command ends by itself, within its bounds, with an exit code of the table.
-//!  (4) What is damaged is named.
+//!  (3) Every command ends by itself, within its bounds, with a documented exit code.
+//!  (4) Damaged files are named.
 
 pub mod canary;
 pub mod child;

@@ -1,16 +1,16 @@
-//! Holds what a power cut left against the contract.
+//! Compares what a power cut left with the crash contract.
 //!
-//! Takes   the history of a run, how far it was at the cut, and the tree that was found after reopening
-//! Gives   nothing, or the sentence that was broken
-//! Never   guesses: any combination of prefixes that explains the tree is accepted, nothing else is
+//! Takes   the history of a run, the progress at the cut, and the tree found after reopening
+//! Gives   nothing, or the broken sentence of the contract
+//! Never   guesses: any combination of prefixes that explains the tree is accepted, and nothing else
 //! Spec    spec/5-crash-contract.md
 //!
-//! The three sentences:
+//! The three sentences of the contract:
 //!  (1) The namespace is a prefix of the namespace operations.
-//!  (2) Each file's content and size is a prefix of that file's operations; a file that took another's place by rename,
-//!      or got its first name, brought its content along.
+//!  (2) Each file's content and size is a prefix of that file's operations. A file that replaced another by rename, or
+//!      got its first name, has its content with that name.
 //!  (3) Everything covered by a sync that returned is included.
-//! Attributes are each node's own sequence, as content is.
+//! Attributes have a sequence for each node, as content has.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Cuts the power under a vault and checks what is left against the crash contract.
+//! Cuts the power under a vault, and compares what is left with the crash contract.
 //!
-//! Takes   a seed: everything else follows from it
-//! Gives   the seed's outcome, and for a violation the sentence of the contract that was broken
+//! Takes   a seed, which determines everything else
+//! Gives   the seed's outcome, and for a violation the broken sentence of the contract
 //! Never   is part of the product: only tests and `strongroom-sim` use it
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //!
 //! Takes   a range of seeds
 //! Gives   one line a seed; for a violation the command that repeats it, and exit code 1
-//! Never   touches a vault of anybody: every disk is simulated
+//! Never   touches a real vault: every disk is simulated
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Makes a sequence of operations from a seed.
 //!
 //! Takes   a seed and a count
-//! Gives   acts: what a busy user of a vault does, with a sync now and then
-//! Never   looks at a file system: an act means something on any tree
+//! Gives   acts, like those of a busy user of a vault, with occasional syncs
+//! Never   accesses a file system: an act has a meaning on any tree
 //! Spec    none: test only
 
 use strongroom::Compression;

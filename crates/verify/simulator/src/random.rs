@@ -1,8 +1,8 @@
-//! Turns one seed into as many choices as a run needs, always the same ones.
+//! Turns one seed into as many choices as a run needs, always the same ones for the same seed.
 //!
 //! Takes   a seed, and a name for each independent stream of choices
 //! Gives   numbers that look random (SplitMix64)
-//! Never   asks the system for randomness; never secret, never for keys
+//! Never   asks the system for randomness; its numbers are not secret and never used for keys
 //! Spec    none: test only
 
 /// A stream of choices.

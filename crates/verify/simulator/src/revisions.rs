@@ -1,16 +1,16 @@
-//! Revisions on the simulated disk: taken and removed by the worker, judged after a cut.
+//! Revisions on the simulated disk: the worker takes and removes them, and they are judged after a cut.
 //!
-//! Takes   a file system with a history, and the run as it should be
-//! Gives   nothing, or the sentence that was broken
-//! Never   accepts a revision that shows anything but the state it was taken of
+//! Takes   a file system with a history, and the expected history of the run
+//! Gives   nothing, or the broken sentence
+//! Never   accepts a revision that shows anything but the state from which it was taken
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! The sentences:
-//!  (1) A revision that was taken, and whose removal had not begun, is kept.
-//!  (2) A kept revision was taken, or was being taken; and its removal had not returned.
-//!  (3) Its tree is the state at its barrier, whole and exact, but for content that was erased.
-//!  (4) Only what an act was asked to erase is erased.
-//!  (5) Of what one act erases all is erased, or nothing; and all once it returned.
+//!  (1) A revision whose taking has returned, and whose removal has not begun, exists.
+//!  (2) An existing revision was taken, or its taking had begun; and its removal had not returned.
+//!  (3) Its tree is exactly the state at its barrier, except for erased content.
+//!  (4) Only content that an act should erase is erased.
+//!  (5) Of the content that one act should erase, all is erased or nothing; and all once the act has returned.
 
 use strongroom::NewRevision;
 use strongroom::records::Records;

@@ -1,13 +1,13 @@
-//! Cuts the power while keys rotate back to back under a writer.
+//! Cuts the power while keys are rotated again and again during writes.
 //!
 //! Takes   a simulated disk, and a count of rotations
-//! Gives   what was looked at, or the first violation
-//! Never   lets the disk rest: each rotation begins when the one before has ended
+//! Gives   counts of what was checked, or the first violation
+//! Never   pauses: each rotation begins when the one before has ended
 //! Spec    spec/5-crash-contract.md, spec/1-keys.md, 1.10
 //!
-//! What must hold after a cut, while the first opening continues the rotation:
-//!  (1) `verify`, `verify --deep` and `check` say nothing, at once and again when the rotation is over.
-//!  (2) What was synced is there.
+//! Rules after a cut, while the first opening continues the rotation:
+//!  (1) `verify`, `verify --deep` and `check` report nothing, at once and again after the rotation.
+//!  (2) Everything that was synced exists.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! One seed from start to verdict.
+//! Runs one seed from start to verdict.
 //!
-//! Takes   a seed and how hard to try
-//! Gives   what was looked at, or the first violation and the command that repeats it
+//! Takes   a seed, and the effort
+//! Gives   counts of what was checked, or the first violation and the command that repeats it
 //! Never   ends without removing its mount and its process
 //! Spec    spec/5-crash-contract.md
 

@@ -1,8 +1,9 @@
-//! Fills, empties and refills a mounted vault on a small disk, in random order, and takes `df` at its word.
+//! Fills, empties and refills a mounted vault on a small disk, in random order, and checks the free space that `df` shows.
 //!
-//! Takes   a kind of disk, a seed, a count of rounds
-//! Gives   what was done; or what was refused although `df` said that there is room, what was lost, what `verify` found
-//! Never   takes a refusal that `df` announced for wrong
+//! Takes   a kind of disk, a seed, and a count of rounds
+//! Gives   what was done; or each write that was refused although `df` showed enough space, each loss, and each finding
+//!         of `verify`
+//! Never   counts a refusal as wrong if `df` had shown too little space
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
 //!
 //! Needs root and the FUSE device.

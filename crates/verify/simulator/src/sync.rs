@@ -1,22 +1,24 @@
-//! Histories of several devices of one vault, each from one seed: they write, sync over a bad line, are killed, come and go.
+//! Random histories of several devices of one vault, each from one seed: devices write, sync over a faulty line, are
+//! killed, join and leave.
 //!
-//! Takes   a seed: devices, steps, faults and clocks follow from it
-//! Gives   that the history was sound, or the first violation, and what was done until then
+//! Takes   a seed, which determines devices, steps, faults and clocks
+//! Gives   that the history was correct; or the first violation, and the steps before it
 //! Never   waits, or works in the background: each step is done before the next begins
 //! Spec    spec/11-sync.md; docs/guide/sync.md
 //!
-//! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and tells each step; it does but for one thing: the system draws keys and ids. So requests about objects of one push or pull, which
-//! are sorted by hash, may come in another order, and a fault may meet another one of them.
+//! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and prints each step. The repetition is exact,
+//! with one exception: the system draws keys and ids at random. Requests for the objects of one push or pull are sorted
+//! by hash. So they may come in another order, and a fault may hit another one of them.
 //!
-//! What must hold:
-//!  (1) Nothing but a fault that was made, or a case that the guide names, keeps anybody from working.
-//!  (2) Every content is one that somebody gave a file, or lines of several of them, each once; every name is one that somebody gave, a
-//!      conflict name, or `moved`.
-//!  (3) Without faults all come to one tree, in a bounded number of rounds, and then have nothing to say any more.
-//!  (4) What was acknowledged as durable is there then, unless somebody who knew of it removed it.
-//!  (5) All are sound then: `verify --deep`, `check`, `remote check --deep`; a newcomer has the same.
-//!  (6) A device that was removed publishes nothing once that was published.
-//!  (7) A sync seals no content again while keys stay, but for texts that it merges.
+//! Rules:
+//!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.
+//!  (2) Every content was written to a file by some device, or consists of lines of several such contents, each once.
+//!      Every name was given by some device, or is a conflict name or `moved`.
+//!  (3) Without faults all devices reach the same tree in a bounded number of rounds, and then have nothing left to publish.
+//!  (4) Everything acknowledged as durable exists then, unless a device that knew of it removed it.
+//!  (5) All devices are sound then, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
+//!  (6) A removed device publishes nothing once its removal was published.
+//!  (7) While keys stay the same, a sync seals no content again, except texts that it merges.
 
 mod asked;
 mod command;

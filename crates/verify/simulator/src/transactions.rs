@@ -1,13 +1,13 @@
-//! Transactions under power cuts: whatever a cut leaves, it is the state after some whole transaction.
+//! Transactions under power cuts: every cut leaves the state after some whole transaction.
 //!
-//! Takes   a seed: how large each write is, which transactions wait for durability, when others commit
-//! Gives   what was looked at, or the first cut that left the half of a transaction
-//! Never   knows how a transaction is carried out: it looks at trees only
+//! Takes   a seed: the size of each write, which transactions wait for durability, and when other threads commit
+//! Gives   counts of what was checked, or the first cut that left half of a transaction
+//! Never   knows how a transaction is carried out: it only examines trees
 //! Spec    spec/5-crash-contract.md, 5.9
 //!
 //! Transaction `k` leaves the number `k` in every kind of thing that a transaction can change: a name, the content of
-//! two files (one of them over what an ordinary write left in memory), an extended attribute, a mode, and which
-//! of two names stands for which file. A state is whole if all of them tell the same number.
+//! two files (one of them over pending content of an ordinary write), an extended attribute, a mode, and which of two
+//! names refers to which file. A state is whole if all of them have the same number.
 
 use std::mem::ManuallyDrop;
 use std::path::Path;

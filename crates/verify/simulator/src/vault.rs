@@ -1,17 +1,17 @@
-//! Cuts the power under a whole vault: its making, its opening, changes of its keys, its closing.
+//! Cuts the power under a whole vault: during its creation, its opening, changes of its keys, and its closing.
 //!
 //! Takes   a simulated disk, and two key files
-//! Gives   what was looked at, or the first violation
+//! Gives   counts of what was checked, or the first violation
 //! Never   uses a passphrase: measuring its cost takes seconds
 //! Spec    spec/5-crash-contract.md, [5.10]
 //!
-//! What must hold after a cut:
-//!  (1) Before `create` returned the folder is the new vault, or says that making it was interrupted and holds nothing, or is
-//!      as empty as before; after what the message says to do, it can be made again.
-//!  (2) From then on a key opens the vault until its removal began, and one that was added opens it once that returned; a key
-//!      whose removal returned opens it no more. In between both are allowed; some key always opens it.
-//!  (3) What was synced is there, and neither the check nor a verification tells anything.
-//!  (4) Once a rotation was begun it goes on, and from its end on there are no keys but the newest.
+//! Rules after a cut:
+//!  (1) Before `create` returned, the folder is the new vault, or is as empty as before, or reports that the creation
+//!      was interrupted and holds nothing. After the steps of that message, the vault can be created again.
+//!  (2) From then on, a key opens the vault until its removal begins, and an added key opens it once the addition has
+//!      returned. A key whose removal has returned opens it no more. In between both are allowed. Some key always opens it.
+//!  (3) Everything that was synced exists, and neither the check nor a verification reports anything.
+//!  (4) A rotation that was begun continues, and from its end on there are only the newest keys.
 
 use std::path::{Path, PathBuf};
 

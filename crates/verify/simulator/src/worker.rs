@@ -1,8 +1,8 @@
-//! The process on the simulated disk: carries out the acts of a seed, on one thread or several, and says how far it is.
+//! The process on the simulated disk: carries out the acts of a seed, on one thread or several, and reports its progress.
 //!
-//! Takes   a folder, a seed and a count
-//! Gives   a mark to standard output before each act and one after (see `disk::Mark`)
-//! Never   judges, and never outlives an error of its disk
+//! Takes   a folder, a seed, and a count
+//! Gives   a mark on standard output before each act and after it (see `disk::Mark`)
+//! Never   judges, or continues after an error of its disk
 //! Spec    none: test only
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! A small part of what `strongroom-sim alarms` does; its thousand runs are for a release.
+//! A small part of `strongroom-sim alarms`; its thousand runs are for releases.
 
 use strongroom_simulator::alarms::{self, Request};
 

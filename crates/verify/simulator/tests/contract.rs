@@ -1,4 +1,4 @@
-//! The crash contract holds at a sample of cuts and faults; the long runs are those of `strongroom-sim`.
+//! The crash contract holds at a sample of cuts and faults; `strongroom-sim` has the long runs.
 //!
 //! These tests need root and the FUSE device, and fail without them.
 

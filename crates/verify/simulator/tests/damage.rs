@@ -1,4 +1,4 @@
-//! A small part of the damage sweep; the whole is `make damage`.
+//! A small part of the damage sweep; `make damage` runs all of it.
 
 use std::path::Path;
 

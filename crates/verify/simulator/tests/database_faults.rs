@@ -1,4 +1,5 @@
-//! A fault of the database in the middle of operations: all or nothing, or the vault stops; and nothing synced is lost.
+//! A fault of the database during an operation: the operation happens as a whole or not at all, or the vault stops; and
+//! nothing synced is lost.
 
 use strongroom_metadata::DiskFault;
 use strongroom_simulator::database_faults::{Outcome, Plan, Target, run};

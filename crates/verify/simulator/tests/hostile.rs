@@ -1,4 +1,4 @@
-//! A small part of what is done to vault folders by who can write them; the whole is `make hostile`.
+//! A small part of the attacks on vault folders by someone who can write to them; `make hostile` runs all of them.
 
 use std::path::Path;
 

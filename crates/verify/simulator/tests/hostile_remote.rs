@@ -1,4 +1,4 @@
-//! A part of what `strongroom-sim remote` does; all of its lies are for `make sync-sim`.
+//! A part of `strongroom-sim remote`; `make sync-sim` runs all of its lies.
 
 use strongroom_simulator::sync::hostile::{count, sweep};
 

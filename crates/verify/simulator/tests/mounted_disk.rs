@@ -1,6 +1,6 @@
-//! Ordinary programs, SQLite among them, run on the simulated disk and find after a cut what they were promised.
+//! Ordinary programs, including SQLite, run on the simulated disk, and find after a cut everything that was promised.
 //!
-//! These tests need root and the FUSE device, and say so when they lack them.
+//! These tests need root and the FUSE device, and report if they lack them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Full disks: a part of `make small-disk`, and what people met on them. Needs root and the FUSE device.
+//! Full disks: a part of `make small-disk`, and problems that users met on full disks. Needs root and the FUSE device.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 
 use std::fs::{self, File};

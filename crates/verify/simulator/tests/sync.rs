@@ -1,4 +1,4 @@
-//! A small part of what `strongroom-sim sync` does; its thousands of histories are for `make sync-sim`.
+//! A small part of `strongroom-sim sync`; `make sync-sim` runs its thousands of histories.
 
 use strongroom_simulator::sync::{Story, mode, run};
 

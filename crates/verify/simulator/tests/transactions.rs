@@ -1,4 +1,4 @@
-//! A cut leaves a transaction whole or not at all; the long runs are those of `strongroom-sim transactions`.
+//! A cut leaves a transaction whole or not at all; `strongroom-sim transactions` has the long runs.
 //!
 //! These tests need root and the FUSE device, and fail without them.
 

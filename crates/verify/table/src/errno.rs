@@ -1,4 +1,4 @@
-//! The numbers of `errno.h` by their names.
+//! The error numbers of `errno.h`, by their names.
 
 use rustix::io::Errno;
 

@@ -1,7 +1,7 @@
-//! Reads the table of what a vault does in every language: `bindings/conformance.toml`, whose head says what each line means.
+//! Reads `bindings/conformance.toml`, the table of what a vault does in every language. Its head explains each line.
 //!
 //! Takes   the text of the table
-//! Gives   its cases, for the runner of each language; what is malformed is named
+//! Gives   its cases, for the runner of each language; malformed parts are named
 //! Never   carries out a step: `tests/rust` does it with the library, `bindings/c` writes a program in C that does
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A value of the table, and what it means where an operation takes or gives it.
+//! A value of the table, and its meaning as an argument or a result of an operation.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.WeakHashMap;
 
-/** Closes the vaults that a program leaves open when it ends, so that everything it did is durable. */
+/** When a program ends, closes the vaults that it left open, so that all its changes are durable. */
 final class AtExit {
     private static final Set<Vault> OPEN = Collections.newSetFromMap(new WeakHashMap<>());
 

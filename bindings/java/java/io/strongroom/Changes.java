@@ -2,7 +2,7 @@ package io.strongroom;
 
 import java.nio.file.attribute.FileTime;
 
-/** Attributes to change; all others stay. */
+/** Attributes to change; all others stay as they are. */
 final class Changes {
     private static final int MODE = 1;
     private static final int UID = 2;

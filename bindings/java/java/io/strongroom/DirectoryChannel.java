@@ -10,7 +10,7 @@ import java.nio.channels.NonWritableChannelException;
 import java.nio.channels.ReadableByteChannel;
 import java.nio.channels.WritableByteChannel;
 
-/** A directory that was opened to read it, as Linux lets programs do to make its names durable: {@link #force} does that, all else fails. */
+/** A directory opened for reading. As on Linux, {@link #force} makes its names durable; every other method fails. */
 final class DirectoryChannel extends FileChannel {
     private final VaultPath directory;
 

@@ -1,6 +1,6 @@
 package io.strongroom;
 
-/** The numbers of {@code errno.h}, as Linux has them, that this package decides by. */
+/** The numbers of Linux's {@code errno.h} that this package distinguishes. */
 final class Errno {
     static final int ENOENT = 2;
     static final int EBADF = 9;

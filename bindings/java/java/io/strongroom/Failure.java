@@ -9,7 +9,7 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 
-/** Why a call of the library failed, until it becomes the exception that a Java program expects. It never leaves this package. */
+/** Why a call of the library failed. This package turns it into the exception that a Java program expects, and never throws it to programs. */
 final class Failure extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -5,7 +5,7 @@ import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.util.function.LongFunction;
 
-/** The number of something open in the library. It is closed when its owner is collected, if not before. */
+/** The number of an open object in the library. The object is closed at the latest when the owner of the handle is garbage-collected. */
 final class Handle {
     private static final Cleaner CLEANER = Cleaner.create();
 

@@ -5,7 +5,7 @@ import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
 
-/** The keys of a vault, unlocked, to be changed. The vault may be open meanwhile, here or elsewhere. */
+/** The unlocked keys of a vault, for changing them. The vault may be open at the same time, here or in another process. */
 public final class Keys implements AutoCloseable {
     private final Path folder;
     private final Handle handle;

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Queue;
 
-/** The names of a directory, or the paths of everything below it, as they come. Not for several threads at once. */
+/** Reads the names in a directory, or the paths of everything below it, page by page. Not for several threads at once. */
 final class Listing implements AutoCloseable {
     private final Object vault;
     private final byte[] path;

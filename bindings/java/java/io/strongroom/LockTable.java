@@ -7,7 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The locks that this program holds on files of one vault: two of them never overlap, whichever channels they are of. */
+/** The locks that this program holds on files of one vault. No two of them overlap, even if they belong to different channels. */
 final class LockTable {
     private final Map<Long, List<FileLock>> held = new HashMap<>();
 

@@ -9,8 +9,8 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Locale;
 
 /**
- * The calls of the native library, as {@code src/*.rs} carries them out. Paths and texts are bytes in UTF-8; what is more than a number
- * comes back as bytes for {@link Reader}. Each throws {@link Failure}.
+ * The functions of the native library, which {@code src/*.rs} implements. Paths and texts are bytes in UTF-8. A result that is more than a
+ * number is returned as bytes for {@link Reader}. Each function throws {@link Failure}.
  */
 final class Native {
     /** Names a library to load instead of the one in the jar. */

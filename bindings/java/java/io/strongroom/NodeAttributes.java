@@ -10,7 +10,7 @@ import java.util.EnumSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
-/** What {@code stat} shows of a node. */
+/** The attributes of a node that {@code stat} shows. */
 public final class NodeAttributes implements PosixFileAttributes {
     /** What a node is. */
     public enum Kind {

@@ -6,7 +6,7 @@ import java.nio.file.attribute.UserPrincipal;
 import java.nio.file.attribute.UserPrincipalLookupService;
 import java.nio.file.attribute.UserPrincipalNotFoundException;
 
-/** Owners and groups: numbers. A vault moves between machines, whose names for them differ. */
+/** Owners and groups are numbers, because a vault moves between machines that have different names for them. */
 abstract class Principal implements UserPrincipal {
     private static final long MAX = 0xffff_ffffL;
 

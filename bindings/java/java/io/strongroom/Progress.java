@@ -1,6 +1,6 @@
 package io.strongroom;
 
-/** Hears how far a call is, in the thread that made the call. What it throws stops the call, and comes out of it. */
+/** Gets the progress of a call, in the thread that made the call. If it throws, the call stops and throws the same exception. */
 @FunctionalInterface
 public interface Progress {
     /**

@@ -6,8 +6,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * What opens a vault, or shall open it. It keeps a copy of what it was made from: wipe the original when you like, and close this to wipe the
- * copy. It is never shown.
+ * A secret that opens a vault, or will open it. It holds a copy of what it was made from: wipe the original at any time, and close this to
+ * wipe the copy. It is never shown.
  */
 public final class Secret implements AutoCloseable {
     /** As the library numbers them. */

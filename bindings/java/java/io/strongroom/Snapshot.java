@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.time.Instant;
 import java.util.List;
 
-/** One state of a vault, to be read: {@link java.nio.file.Files} works with its paths, and nothing in it changes. */
+/** One state of a vault, for reading only: {@link java.nio.file.Files} works with its paths, and nothing in it changes. */
 public final class Snapshot extends Tree {
     private final Vault vault;
 

@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.InvalidPathException;
 import java.util.Arrays;
 
-/** Between text of Java and bytes in UTF-8. */
+/** Converts between Java strings and bytes in UTF-8. */
 final class Text {
     private Text() {}
 

@@ -6,9 +6,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Changes that happen all or not at all, and only if what was read before is still so. Reads give what was there before the transaction; changes
- * are noted, and what is wrong with one says {@link #commit}, which fails with {@link VaultException.Kind#CHANGED} if something that was read is
- * another by then: begin again. Closed without a commit, it changes nothing.
+ * Changes that are made all or not at all, and only if the data read before is unchanged. Reads give the state before the transaction. Changes
+ * are only collected: {@link #commit} makes them, and reports an error in one of them. It fails with {@link VaultException.Kind#CHANGED} if any
+ * data that was read has changed since: then begin again. A transaction that is closed without a commit changes nothing.
  */
 public final class Transaction implements AutoCloseable {
     private final Vault vault;

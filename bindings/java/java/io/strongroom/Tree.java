@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Files and directories: a {@link Vault} as it is now, or a {@link Snapshot} of it. {@link java.nio.file.Files} works with its paths.
+ * Files and directories: the current ones of a {@link Vault}, or those of a {@link Snapshot}. {@link java.nio.file.Files} works with its paths.
  *
  * <p>May be used by many threads at once.
  */

@@ -7,10 +7,10 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * An encrypted file system in a folder, open.
+ * An open vault: an encrypted file system in a folder.
  *
- * <p>{@link #path} gives paths for {@link java.nio.file.Files}. The first process that opens a vault owns it, and others use it through that
- * one; when it goes, the next call of another takes its place. May be used by many threads at once.
+ * <p>{@link #path} gives paths for {@link java.nio.file.Files}. The first process that opens a vault owns it, and other processes use it through
+ * the owner. When the owner ends, the next call of another process makes that one the owner. May be used by many threads at once.
  */
 public final class Vault extends Tree {
     /** What if something has the new name. */

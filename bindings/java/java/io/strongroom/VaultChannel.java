@@ -19,7 +19,8 @@ import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A file as {@link FileChannel}. A mapping is a copy, so none can be written. A lock of a part keeps out other channels as one of the whole file does.
+ * A file as a {@link FileChannel}. A mapping is a copy, so it is read-only. A lock on a part of the file keeps out other channels like a lock on
+ * the whole file.
  */
 final class VaultChannel extends FileChannel {
     /** The largest piece of a buffer outside the heap that is copied at once. */

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 
-/** The paths of the names in a directory. */
+/** The paths of the entries in a directory. */
 final class VaultDirectoryStream implements DirectoryStream<Path> {
     private final VaultPath directory;
     private final Listing listing;

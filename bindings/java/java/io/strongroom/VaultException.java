@@ -12,8 +12,8 @@ import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 
 /**
- * What only a vault says, and what a file system says for which Java has no exception of its own: {@link #kind} tells the two apart, and
- * {@link #errno} says exactly which. What Java has one for is thrown as that: {@link NoSuchFileException},
+ * An error that only vaults have, or an error of file systems for which Java has no exception: {@link #kind} distinguishes the two, and
+ * {@link #errno} gives the exact error. All other errors are thrown as Java's own exceptions: {@link NoSuchFileException},
  * {@link FileAlreadyExistsException}, {@link DirectoryNotEmptyException}, {@link AccessDeniedException}, {@link FileSystemLoopException}.
  */
 public final class VaultException extends FileSystemException {

@@ -5,7 +5,7 @@ import java.lang.ref.Reference;
 import java.nio.file.Path;
 
 /**
- * An open file, with what {@link java.nio.channels.FileChannel} has no word for: room that is reserved, holes, copies without moving bytes.
+ * An open file, with operations that {@link java.nio.channels.FileChannel} lacks: reserving space, holes, copies that share content.
  * May be used by many threads at once.
  */
 public final class VaultFile implements AutoCloseable {

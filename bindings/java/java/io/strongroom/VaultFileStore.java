@@ -10,7 +10,7 @@ import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.UserDefinedFileAttributeView;
 import java.util.Set;
 
-/** The vault as a place with room. */
+/** The free and used space of a vault. */
 final class VaultFileStore extends FileStore {
     private static final Set<Class<? extends FileAttributeView>> VIEWS = Set.of(
             BasicFileAttributeView.class,

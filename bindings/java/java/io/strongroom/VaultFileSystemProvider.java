@@ -39,8 +39,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Vaults for {@link Files}: {@code strongroom:///home/me/vault!/notes.txt}. What {@link #newFileSystem(URI, Map)} takes is in its description; most
- * programs open a {@link Vault} and take {@link Tree#path} of it.
+ * Vaults for {@link Files}: {@code strongroom:///home/me/vault!/notes.txt}. The description of {@link #newFileSystem(URI, Map)} lists its options;
+ * most programs open a {@link Vault} instead and use its {@link Tree#path}.
  */
 public final class VaultFileSystemProvider extends FileSystemProvider {
     static final String SCHEME = "strongroom";

@@ -1,6 +1,6 @@
 package io.strongroom;
 
-/** How a vault is made or opened. What it has is changed by calls that give the same object: {@code new VaultOptions().readOnly()}. */
+/** Options for creating or opening a vault. Each method changes an option and returns the same object: {@code new VaultOptions().readOnly()}. */
 public final class VaultOptions {
     /** As the library numbers them. */
     private static final int READ_ONLY = 1;

@@ -19,8 +19,8 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * A path in a vault: the bytes of it, so that a name which is no text keeps its meaning. Names are separated by one {@code /}, none is behind the
- * last.
+ * A path in a vault, as bytes, so that names that are not valid text work too. Names are separated by one {@code /}; there is none after the last
+ * name.
  */
 final class VaultPath implements Path {
     /** How many symlinks one path may lead through, as everywhere in a vault. */

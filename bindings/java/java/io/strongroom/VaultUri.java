@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.net.URI;
 import java.nio.file.Path;
 
-/** Between paths and their URIs: {@code strongroom:///home/me/vault!/notes.txt}, the vault folder before the first {@code !/}. */
+/** Converts between paths and their URIs: {@code strongroom:///home/me/vault!/notes.txt}, with the vault folder before the first {@code !/}. */
 final class VaultUri {
     private static final String PLAIN = "-._~/@:$&'()*+,;=";
 

@@ -19,7 +19,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** Watches directories by looking at them once a second: so it sees changes of all programs, and of each file the last one before a look. */
+/** Watches directories by reading them once a second. So it sees the changes of all programs, but only the last change of a file in that second. */
 final class VaultWatchService implements WatchService {
     private static final long LOOK_EVERY_MS = 1000;
 

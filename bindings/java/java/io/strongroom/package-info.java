@@ -1,4 +1,4 @@
 /**
- * An end-to-end encrypted file system inside a program: {@link io.strongroom.Vault}, with paths for {@link java.nio.file.Files}.
+ * An end-to-end encrypted file system inside a program: {@link io.strongroom.Vault} gives paths for {@link java.nio.file.Files}.
  */
 package io.strongroom;

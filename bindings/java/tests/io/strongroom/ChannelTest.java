@@ -41,7 +41,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A file of a vault is a channel as one of the disk is. */
+/** A channel of a file in a vault behaves like one of a file on the disk. */
 class ChannelTest {
     @TempDir
     static Path place;

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The package does what the table of all languages says. */
+/** The package behaves as the conformance table of all languages says. */
 class ConformanceTest {
     /** The least that the table must hold, so that it does not get empty unnoticed. */
     private static final int CASES_MIN = 250;

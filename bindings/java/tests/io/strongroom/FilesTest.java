@@ -73,7 +73,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** {@link Files} works on a vault as on the disk. */
+/** {@link Files} works on a vault like on the disk. */
 class FilesTest {
     @TempDir
     static Path place;

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Vaults from the beginning to the end, and what a program does wrong with them. */
+/** The life of a vault from its creation to its end, and mistakes of programs. */
 class LifeTest {
     @TempDir
     static Path place;

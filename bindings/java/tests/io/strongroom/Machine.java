@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** Carries out the steps of {@code bindings/conformance.toml}, whose head says what each line means. What a case has in its hands. */
+/** Carries out the steps of {@code bindings/conformance.toml}, whose head explains each line. Holds the state of one case. */
 final class Machine implements AutoCloseable {
     private static final Map<String, Integer> ERRNO = new HashMap<>();
 

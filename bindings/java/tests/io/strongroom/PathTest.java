@@ -24,7 +24,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Paths of a vault are as those of the disk: what those give is compared where no vault is asked. */
+/** Paths of a vault behave like paths of the disk: the results of both are compared for every method that uses no vault. */
 class PathTest {
     private static final List<String> SOME = List.of(
             "", "/", "a", "/a", "a/b", "/a/b/c", "//a///b//", "a/", ".", "..", "/..", "/.", "./a", "../a", "a/..", "a/../..", "/a/../b/./c",

@@ -11,7 +11,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The blocks of the README are a program: one behind the other, as a reader types them. */
+/** The blocks of the README, one after the other, are a program, as a reader types them. */
 class ReadmeTest {
     @TempDir
     Path place;

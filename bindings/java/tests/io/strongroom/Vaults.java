@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.stream.Stream;
 
-/** A vault for the tests of one class: to make one takes longer than most of them. */
+/** One vault for all tests of a class, because creating a vault takes longer than most tests. */
 final class Vaults {
     private Vaults() {}
 

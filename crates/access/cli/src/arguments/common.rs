@@ -1,4 +1,4 @@
-//! What many commands take: the vault, where its secret comes from, and how results are printed.
+//! The options that many commands share: the vault, the source of its secret, and the format of results.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The command line of `put`, `get`, `cp` and `mv`.
 //!
-//! Sources and target are one list; its last entry is the target: so options may be anywhere between them.
+//! Sources and target are one list, with the target last, so that options may be anywhere between them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

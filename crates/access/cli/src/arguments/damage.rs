@@ -1,4 +1,4 @@
-//! The command line of `verify` and `repair`, and of `recover`, which is part of `repair` now.
+//! The command line of `verify` and `repair`, and of `recover`, the earlier name of a part of `repair`.
 
 use std::path::PathBuf;
 

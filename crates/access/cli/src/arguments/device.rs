@@ -1,4 +1,4 @@
-//! The command line of `device`: the copies of a vault that may change its keys.
+//! The command line of `device`: manages the copies of a vault that may change its keys.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The longer texts of `--help` and the manual; the shorter ones are beside the commands.
+//! The longer texts of `--help` and of the manual; the shorter ones are at the commands.
 
 use crate::terminal::exit_code::ExitCode;
 

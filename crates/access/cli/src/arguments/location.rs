@@ -1,7 +1,7 @@
 //! Turns `VAULT[:PATH]` into a vault folder and a path in it.
 //!
 //! Takes   an argument
-//! Gives   the folder before a colon and the path after it, which begins with `/`
+//! Gives   the folder before the colon, and the path after it, which begins with `/`
 //! Never   guesses: the rule is in `--help`
 
 use std::ffi::{OsStr, OsString};

@@ -1,8 +1,8 @@
-//! For a line of /etc/fstab with type `fuse.strongroom`, `mount(8)` runs this program under the name
-//! `mount.fuse.strongroom`. This file understands that call.
+//! Parses the call of `mount.fuse.strongroom`: under this name `mount(8)` runs the program for a line of /etc/fstab
+//! with the type `fuse.strongroom`.
 //!
 //! Takes   the command line that `mount(8)` gives a helper: VAULT DIR [-sfnv] [-t TYPE] [-o OPTIONS]
-//! Gives   the command line of `strongroom mount` that means the same
+//! Gives   the equivalent command line of `strongroom mount`
 //! Never   drops an option that would restrict the mount
 
 use std::ffi::{OsStr, OsString};

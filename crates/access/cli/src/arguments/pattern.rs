@@ -1,8 +1,8 @@
 //! Matches names against shell patterns, and paths against patterns of names.
 //!
-//! Takes   a pattern with `*`, `?`, `[set]`, `[!set]` and `\` before a character that is meant literally
+//! Takes   a pattern with `*`, `?`, `[set]`, `[!set]`, and `\` before a literal character
 //! Gives   whether a whole name or path matches, byte by byte
-//! Never   takes more than pattern × name steps for a name, whatever the pattern
+//! Never   takes more than pattern × name steps for a name, whatever the pattern is
 
 /// The part of a pattern that stands for any number of directories.
 const DIRECTORIES: &[u8] = b"**";

@@ -1,4 +1,4 @@
-//! Parses a size that a person wrote, such as `500M`, and gives the number of bytes.
+//! Parses a size that a user typed, such as `500M`, into a number of bytes.
 
 /// A quota to set; `None` takes it away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

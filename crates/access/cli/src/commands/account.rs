@@ -1,8 +1,8 @@
-//! The account of a copy: what was copied, and what was left out and why.
+//! The report of a copy: what was copied, and what was left out and why.
 //!
-//! Takes   one note per node, and one per thing that could not be kept
+//! Takes   one note per node, and one per attribute or node that could not be kept
 //! Gives   lines on standard error, or one JSON document on standard output
-//! Never   holds more than `LEFT_OUT_MAX` notes: the rest is counted
+//! Never   holds more than `LEFT_OUT_MAX` notes: further ones are only counted
 
 use std::fmt::Display;
 

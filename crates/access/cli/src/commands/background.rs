@@ -1,8 +1,8 @@
-//! Starts this program again in the background with a vault and its secret: for a mount, and for an unlocked session.
+//! Starts this program again in the background with a vault and its secret, for a mount or an unlocked session.
 //!
 //! Takes   the command line of the background process, and the options that name the secret
-//! Gives   the answer of that process: ready, or why not, with its exit code
-//! Never   puts a secret into arguments or environment; a typed secret goes through a pipe
+//! Gives   the answer of that process: ready, or the error with its exit code
+//! Never   puts a secret into arguments or environment; a typed secret is passed through a pipe
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

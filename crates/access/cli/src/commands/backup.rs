@@ -1,4 +1,4 @@
-//! `backup`: copies the state of one moment to a second vault folder, while the vault is in use.
+//! `backup`: copies the state of one moment to a second vault folder, even while the vault is in use.
 
 use serde_json::json;
 use strongroom::BackupReport;

@@ -1,4 +1,4 @@
-//! `bench`: how fast a directory is.
+//! `bench`: measures the speed of a directory.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `conflicts`: lists what was kept twice because two devices changed it, and carries out which of the two stays.
+//! `conflicts`: lists files that are kept twice because two devices changed them, and keeps the one that the user chooses.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `sync --watch` and `mount --sync`: a vault that is kept in sync with its remotes, and what is said of it.
+//! `sync --watch` and `mount --sync`: keep a vault in sync with its remotes, and report the state of the sync.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

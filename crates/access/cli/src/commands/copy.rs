@@ -1,4 +1,4 @@
-//! `cp` and `mv`: inside a vault, where content is shared and never copied.
+//! `cp` and `mv` inside a vault: content is shared and never copied.
 
 use strongroom::filesystem::{
     Attributes, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,

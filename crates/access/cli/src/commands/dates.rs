@@ -1,8 +1,8 @@
-//! Turns the dates of a selector, as the clock on the wall has them, into those of UTC that a vault knows.
+//! Converts the dates in a selector from local time to UTC, which a vault uses.
 //!
-//! Takes   a selector that a person typed
-//! Gives   the same with each date as the second of UTC at which its period begins or ends, whichever counts
-//! Never   judges a selector: what it does not understand it leaves as it is, and the vault says what is wrong
+//! Takes   a selector that a user typed
+//! Gives   the selector with each date as a second of UTC: the beginning or the end of its period, whichever applies
+//! Never   judges a selector: unknown parts stay as they are, and the vault reports what is wrong
 //! Spec    spec/6-history.md, section 6.9
 
 use jiff::civil::{Date, DateTime};

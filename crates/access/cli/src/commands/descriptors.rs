@@ -1,8 +1,8 @@
-//! How many files this process may have open.
+//! Raises the number of files that this process may have open.
 //!
 //! Takes   the limits that it was started with
-//! Gives   as many as it may have; whether they are enough to serve a mount
-//! Never   asks for more than it uses
+//! Gives   the highest permitted number, up to the number that it can use; whether it is enough to serve a mount
+//! Never   raises it further
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

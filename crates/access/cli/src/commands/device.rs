@@ -1,4 +1,5 @@
-//! `device list`, `device remove`, `device accept`, and the way to `device add`: which copies of a vault may change its keys.
+//! `device list`, `device remove`, `device accept`, and the entry to `device add`: manages the copies of a vault that
+//! may change its keys.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `diff`: how two snapshots differ, or one and the vault of now.
+//! `diff`: compares two snapshots, or a snapshot with the current vault.
 
 use std::io::{IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! `evict`, `pin`, `unpin`: lets content go that a remote has, to have its room, brings it back, and keeps it.
+//! `evict`, `pin`, `unpin`: remove local content that a remote has, to free space; fetch content, and keep it on this disk.
 
 use serde_json::json;
 use strongroom::{BringBackReport, EvictReport, Vault};

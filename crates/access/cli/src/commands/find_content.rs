@@ -1,4 +1,4 @@
-//! `find --hash` and `find --duplicates`: files by what is in them.
+//! `find --hash` and `find --duplicates`: find files by their content.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `completions` and `man`: made from the same source as `--help`.
+//! `completions` and `man`: generated from the same source as `--help`.
 
 use std::fs;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! `get`: copies files and directories out of a vault.
 //!
-//! A file gets its name when all of it is there. Nothing is written through a symbolic link that came from the vault. What
-//! is there already is skipped, without being opened.
+//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault.
+//! Files that are unchanged are skipped without being opened.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

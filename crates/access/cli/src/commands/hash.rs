@@ -1,4 +1,4 @@
-//! `hash`: the hashes of contents, printed as `b3sum` and `sha256sum` print them.
+//! `hash`: prints the hashes of files' contents in the format of `b3sum` and `sha256sum`.
 
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 

@@ -1,4 +1,4 @@
-//! `snapshot`, `log` and `restore`: snapshots of the whole vault.
+//! `snapshot`, `log` and `restore`: take, list and restore snapshots of the whole vault.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;

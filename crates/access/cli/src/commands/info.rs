@@ -1,4 +1,4 @@
-//! `info`: what a vault is. Most of it needs no secret; what a secret has proved is marked.
+//! `info`: describes a vault. Most facts need no secret; facts that a secret has proved are marked.
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -1,8 +1,8 @@
-//! What `put` and `get` keep of a node besides its content, and how it gets onto a local file.
+//! The properties of a node, besides its content, that `put` and `get` keep; and how they are applied to a local file.
 //!
-//! Takes   attributes, names of extended attributes, nodes with several names
-//! Gives   owners, modes, times, extended attributes and hard links as they were, as far as this user may
-//! Never   gives a file away with its set-user-id bit, or follows a link that is in the way
+//! Takes   attributes, names of extended attributes, and nodes with several names
+//! Gives   the original owners, modes, times, extended attributes and hard links, as far as this user may set them
+//! Never   leaves a set-user-id bit on a file that gets another owner, or follows a link in the path
 
 use std::collections::HashMap;
 use std::fs::File;

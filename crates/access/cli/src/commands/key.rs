@@ -1,4 +1,4 @@
-//! `key add`, `key list`, `key remove`, `key change`: who can unlock a vault. `key rotate` is in `rotate.rs`.
+//! `key add`, `key list`, `key remove`, `key change`: manage the keys that unlock a vault. `key rotate` is in `rotate.rs`.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What `put` reads of local files.
+//! Reads local files for `put`.
 //!
-//! Takes   a file that is open, or what the system says of one
-//! Gives   data without holes, kinds and times as a vault has them
-//! Never   trusts that a file stays as it is while it is read
+//! Takes   an open file, or its metadata from the system
+//! Gives   data without holes; kinds and times in the form that a vault uses
+//! Never   assumes that a file stays the same while it is read
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::Read;

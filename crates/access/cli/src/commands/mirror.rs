@@ -1,8 +1,8 @@
-//! What `--delete` removes: in the copy of a directory, what its source does not have.
+//! `--delete`: removes from the copy of a directory everything that its source does not have.
 //!
 //! Takes   a directory, and the names that its source has
-//! Gives   how many nodes were removed
-//! Never   removes what a pattern names, or a directory that holds such a thing, nor follows a link
+//! Gives   the number of removed nodes
+//! Never   removes a node that a pattern excludes, or a directory with such a node in it; never follows a link
 
 use std::fs::{self, ReadDir};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! `mount`: the vault as a drive.
+//! `mount`: mounts the vault as a drive.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Opens the vault that a command is about, by itself or through the process that has it open.
+//! Opens the vault of a command, in this process or through the process that already has it open.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `device add` and `clone --pair`: a new device comes into a vault by a code that is shown on another one.
+//! `device add` and `clone --pair`: let a new device into a vault by a code that the old device shows.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;

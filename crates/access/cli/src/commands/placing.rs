@@ -1,7 +1,7 @@
-//! Gives a node in a vault its name only when it is whole, and replaces what had the name.
+//! Gives a node in a vault its name only when it is complete, and replaces the node that had the name.
 //!
-//! Takes   a path, and what makes or names the node
-//! Gives   the name, by one rename where something is replaced
+//! Takes   a path, and a function that makes or names the node
+//! Gives   the name; an existing node is replaced by one rename
 //! Never   leaves a temporary name, unless killed at that moment
 
 use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};

@@ -1,4 +1,4 @@
-//! The part of `repair` that brings back a lost database, header or replica file; under its earlier name, `recover`, too.
+//! The part of `repair` that restores a lost database, header or replica file; also available by its earlier name, `recover`.
 
 use std::io::Write;
 use std::path::Path;

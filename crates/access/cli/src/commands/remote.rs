@@ -1,4 +1,4 @@
-//! `remote`, `pull`, `push`, `sync` and `clone`: a vault at places outside of this machine, and back.
+//! `remote`, `pull`, `push`, `sync` and `clone`: exchange a vault with remotes, which are places outside of its folder.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `rm` and `mkdir`.
+//! `rm` and `mkdir`: remove nodes, and make directories.
 
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Links, Vault};

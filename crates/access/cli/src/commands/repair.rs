@@ -1,4 +1,4 @@
-//! `repair`: mends what a verification finds, and lists what stays lost.
+//! `repair`: repairs what a verification finds, and lists what stays lost.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `snapshot keep`: which snapshots stay.
+//! `snapshot keep`: sets which snapshots are kept.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `key rotate`: re-seals everything under new keys, and ends the old ones.
+//! `key rotate`: re-seals everything under new keys, and removes the old ones.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the options of the command line
 //! Gives   a `Secret`, asked for at most once and only if it is needed
-//! Never   takes one from an argument or the environment, prints it, or leaves a copy behind that is not wiped
+//! Never   accepts one as an argument or from the environment, prints it, or leaves an unwiped copy in memory
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! `serve`: a server for the vaults of this person and others.
+//! `serve`: runs a server that is a remote for the vaults of this user and of others.
 
 use std::thread;
 use std::time::Duration;

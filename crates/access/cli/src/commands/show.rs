@@ -1,4 +1,4 @@
-//! `ls`, `tree`, `cat`, `stat`, `find`: what is in a vault.
+//! `ls`, `tree`, `cat`, `stat`, `find`: show the content of a vault.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;

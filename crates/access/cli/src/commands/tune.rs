@@ -1,4 +1,4 @@
-//! `tune`: measures which provider is the fastest on this machine, and remembers the choice.
+//! `tune`: measures which provider is the fastest on this machine, and stores the choice.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};

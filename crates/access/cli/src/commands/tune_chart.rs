@@ -1,4 +1,4 @@
-//! What `tune` measured, as a picture.
+//! Draws the measurements of `tune` as a picture.
 
 use strongroom::providers::benchmark::Row;
 use strongroom::providers::figure::Figure;

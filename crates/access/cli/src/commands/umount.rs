@@ -1,7 +1,7 @@
-//! `umount`: ends a mount, and says what it waits for.
+//! `umount`: ends a mount, and reports what it waits for.
 //!
 //! Takes   the mount point
-//! Gives   control back when the process behind the mount is gone; earlier if there is no progress any more
+//! Gives   a return when the process of the mount has ended, or earlier if it makes no more progress
 //! Never   is silent for longer than a second
 
 use std::io::IsTerminal;

@@ -1,9 +1,8 @@
-//! Decides whether a copy equals its source already, so that it need not be copied again.
+//! Decides whether a copy already equals its source, so that it need not be copied again.
 //!
-//! Takes   what is known of both sides without opening them; only if it was asked for, their content
+//! Takes   the attributes of both sides; also their content, but only if the user asked for that
 //! Gives   yes or no
-//! Never   opens a file unless content is to be compared; content that cannot be read counts as different, so that it
-//!         is stored again
+//! Never   opens a file unless content is to be compared; content that cannot be read counts as different, so it is stored again
 
 use std::collections::HashMap;
 use std::fs::File;

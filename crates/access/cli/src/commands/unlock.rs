@@ -1,6 +1,6 @@
-//! `unlock` and `lock`: a process in the background that holds a vault open, so that commands need no secret.
+//! `unlock` and `lock`: start and end a process in the background that holds a vault open, so that commands need no secret.
 //!
-//! The commands reach it as they reach a mount: over the socket of the vault's owner, which serves this user alone.
+//! Commands use this process in the same way as a mount: over the socket of the vault's owner, which accepts only this user.
 
 use std::ffi::OsString;
 use std::path::Path;

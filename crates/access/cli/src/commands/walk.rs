@@ -1,9 +1,9 @@
-//! Walks a tree in a vault, whatever its depth and the size of its directories.
+//! Walks a tree in a vault, however deep it is and however large its directories are.
 //!
 //! Takes   a vault and a path
-//! Gives   each node once: a directory before what is in it and again after it
-//! Never   recurses, follows a symlink, holds more than one large directory page per level, or goes in circles: a
-//!         directory has one name; if it has a second name, that is reported and skipped
+//! Gives   each node once, and each directory twice: before and after its content
+//! Never   recurses, follows a symlink, holds more than one large directory page per level, or walks in circles: a
+//!         directory has one name, and a second name is reported and skipped
 
 use std::collections::HashSet;
 

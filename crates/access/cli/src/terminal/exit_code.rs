@@ -1,5 +1,5 @@
-//! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
-//! shows as 128 plus its number.
+//! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the
+//! signal, which a shell shows as 128 plus the signal's number.
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::providers::ProviderError;

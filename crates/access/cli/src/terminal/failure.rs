@@ -1,4 +1,4 @@
-//! Why a command failed: what is printed, and the exit code.
+//! The failure of a command: its message and its exit code.
 
 use std::fmt::Display;
 use std::io::ErrorKind;

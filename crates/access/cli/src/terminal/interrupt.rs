@@ -1,8 +1,8 @@
 //! Lets an interrupted command clean up before the process ends by the signal.
 //!
 //! Takes   SIGINT, SIGTERM and SIGHUP, from `watch` on
-//! Gives   a failure at the next `check`; at the end the process ends by the same signal, as the program that started it expects
-//! Never   holds up a second signal: it ends the process at once
+//! Gives   a failure at the next `check`. At the end the process ends by the same signal, as its parent process expects
+//! Never   delays a second signal: that ends the process at once
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

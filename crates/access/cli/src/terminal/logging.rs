@@ -1,14 +1,13 @@
-//! Shows an operator what the library and the mount log: on standard error, or in a file for a mount in the background.
+//! Shows operators the log of the library and the mount: on standard error, or in a file for a mount in the background.
 //!
 //! Takes   log records, and panics
-//! Gives   lines: on standard error, or in a log file that others cannot read and that stays small
-//! Never   writes a name, a target or content of the vault, nor a secret: our records name inodes and offsets only.
-//!         Records of the protocol library are left out, because they would name files. Of a panic only the place in
-//!         the code is kept
+//! Gives   lines on standard error, or in a log file that other users cannot read and that stays small
+//! Never   writes a name, a target or content of the vault, or a secret: our records name only inodes and offsets. Records of
+//!         the protocol library are left out, because they would name files. Of a panic only its place in the code is logged
 //!
 //! Invariants
-//!  (1) The log takes at most twice `LOG_BYTES_MAX` and one line for each process that writes at that moment.
-//!  (2) Nobody who logs waits: a lock that another process holds is not waited for.
+//!  (1) The log takes at most twice `LOG_BYTES_MAX`, plus one line for each process that writes at the same moment.
+//!  (2) Logging never waits for a lock that another process holds.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

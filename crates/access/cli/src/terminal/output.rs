@@ -1,7 +1,7 @@
-//! Writes what commands find: lines for people, JSON for programs.
+//! Writes the results of commands: lines for people, JSON for programs.
 //!
 //! Takes   values, one after the other
-//! Gives   standard output: JSON with every name as it is, or text that `printable.rs` made safe
+//! Gives   standard output: JSON with every name unchanged, or text that `printable.rs` made safe
 //! Never   keeps a listing in memory: a directory may have a million entries
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};

@@ -1,12 +1,12 @@
 //! Makes text from outside safe to show: names, targets, labels, messages, error texts.
 //!
 //! Takes   bytes or text from a vault, a local tree, the command line or another process
-//! Gives   text whose every character can be seen, stays where it is, and looks like itself
-//! Never   shows two different names alike because one of them holds something invisible
+//! Gives   text whose characters are all visible, keep their positions, and do not look like a plain space unless they are one
+//! Never   shows two different names alike because one of them contains an invisible character
 //!
 //! Invariants
-//!  (1) No character for which `deceives` is true reaches a terminal. A line break reaches it only where this program made it.
-//!  (2) `show` gives different text for different names; `printable` changes nothing in what `show` gave.
+//!  (1) No character for which `deceives` is true reaches a terminal. A line break reaches it only if this program added it.
+//!  (2) `show` gives different text for different names; `printable` does not change the output of `show`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

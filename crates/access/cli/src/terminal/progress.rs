@@ -1,4 +1,4 @@
-//! Shows progress on a terminal, if something takes longer than a second.
+//! Shows progress on a terminal if a command takes longer than a second.
 
 use std::io::IsTerminal;
 use std::path::Path;

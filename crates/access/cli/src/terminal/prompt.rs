@@ -1,8 +1,8 @@
-//! Asks a person for one line on the terminal, without showing it, or for a yes.
+//! Asks a user for one line on the terminal, without showing it, or for a yes.
 //!
 //! Takes   a prompt
-//! Gives   the line that was typed
-//! Never   leaves the terminal without echo: not on an error, and not when Ctrl-C or Ctrl-\ ends the process
+//! Gives   the typed line
+//! Never   leaves the terminal without echo, whether after an error or after Ctrl-C or Ctrl-\
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,8 +1,8 @@
-//! Shows times as the clock on the wall has them: by TZ, or by the zone of this machine.
+//! Shows times as local time: in the zone of TZ, or else in the zone of this machine.
 //!
 //! Takes   nanoseconds since 1970
-//! Gives   for people date and time with the offset from UTC; for programs ISO 8601, with the offset and nanoseconds
-//! Never   asks a network: the zones are those that this machine has, and without any it is UTC
+//! Gives   for people, date and time with the offset from UTC; for programs, ISO 8601 with the offset and nanoseconds
+//! Never   uses a network: zones come from this machine's files; without any, UTC is used
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! A place to run the real binary in.
+//! A test environment for the real binary.
 #![allow(
     dead_code,
     reason = "each test binary uses the part of this that it needs"

@@ -1,4 +1,4 @@
-//! A terminal with a command on it, as a person has it.
+//! A terminal that runs a command, as a user has it.
 
 use std::fs::File;
 use std::io::{Read, Write};

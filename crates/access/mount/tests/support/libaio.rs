@@ -1,4 +1,4 @@
-//! Writes of which several are under way at once, as databases and virtual machines send them.
+//! Several simultaneous asynchronous writes, as databases and virtual machines send them.
 #![allow(unsafe_code, reason = "these system calls have no safe interface")]
 
 use std::ffi::c_long;

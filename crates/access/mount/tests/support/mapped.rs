@@ -1,4 +1,4 @@
-//! Memory that is shared with a file, and pages that direct input and output takes.
+//! Memory that is shared with a file, and pages that direct input and output accepts.
 #![allow(unsafe_code, reason = "shared memory of a file has no safe interface")]
 
 use std::fs::File;

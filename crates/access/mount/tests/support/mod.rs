@@ -1,4 +1,4 @@
-//! A vault on a drive, in folders that go away with it.
+//! A vault on a drive, in temporary folders.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 pub(crate) mod daemon;

@@ -1,7 +1,7 @@
 //! Counts the requests of an operation.
 //!
-//! What the kernel asks once per connection (OPEN, OPENDIR, CREATE and FLUSH, each answered ENOSYS) is
-//! asked in `warm` before anything is counted. FORGET comes when the kernel likes, and is left out.
+//! Requests that the kernel sends once per connection (OPEN, OPENDIR, CREATE and FLUSH, each answered ENOSYS) are
+//! caused by `warm` before the count begins. FORGET comes at any time, and is left out.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::fs;

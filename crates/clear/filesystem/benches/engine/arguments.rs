@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The command line of the bench.
 
 use std::error::Error;
 use std::path::PathBuf;

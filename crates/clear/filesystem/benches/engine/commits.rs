@@ -1,4 +1,4 @@
-//! What a commit takes: one after each small change, in turn with the disk beneath.
+//! The time of a commit: one after each small change, alternating with a measurement of the disk beneath.
 
 use std::error::Error;
 use std::fs::File;

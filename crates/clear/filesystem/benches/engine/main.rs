@@ -1,14 +1,13 @@
-//! How fast the engine is without a mount: names, commits and memory at growing sizes, and content over growing numbers of
-//! threads.
+//! Measures the engine without a mount: names, commits and memory at growing sizes, and content over growing numbers of threads.
 //!
 //! ```text
 //! cargo bench -p strongroom-filesystem --bench engine                  two minutes: 1,000, 10,000 and 100,000 entries
 //! cargo bench -p strongroom-filesystem --bench engine -- --million     1,000,000 as well; a minute more, on a slow disk several
 //! ```
 //!
-//! `--only names` or `--only threads` measures one half; `--folder` and `--memory-folder` say where; `--into FOLDER` keeps
-//! the run as `make bench-engine` does. Prints tables and writes every figure as JSON. Times are reported and never a test's
-//! pass or fail. `docs/performance.md` explains the rows.
+//! `--only names` or `--only threads` measures one half. `--folder` and `--memory-folder` name the places to measure.
+//! `--into FOLDER` saves the run, as `make bench-engine` does. Prints tables and writes every figure as JSON. Times are only
+//! reported; they never decide a test. `docs/performance.md` explains the rows.
 
 mod arguments;
 mod commits;

@@ -1,4 +1,4 @@
-//! How much memory this process holds, and held at most.
+//! The current and the peak memory of this process.
 
 use std::fs;
 

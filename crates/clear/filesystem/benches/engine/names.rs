@@ -1,4 +1,4 @@
-//! Names at a size: made, looked up, listed, removed; and what the vault costs there at rest and under load.
+//! Names at one size: created, looked up, listed, removed; and the memory that the vault needs then, idle and under load.
 
 use std::error::Error;
 use std::path::Path;

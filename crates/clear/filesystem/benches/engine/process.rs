@@ -1,4 +1,4 @@
-//! Each step runs in a process of its own: what one step leaves in memory does not count for the next.
+//! Runs each step in a separate process, so that memory left by one step does not count for the next.
 
 use std::collections::BTreeMap;
 use std::error::Error;

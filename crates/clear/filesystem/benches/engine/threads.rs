@@ -1,5 +1,4 @@
-//! Content over growing numbers of threads, on a disk of memory: sealing and opening alone, and the whole way of a write and
-//! of a read.
+//! Content over growing numbers of threads, on a disk in memory: sealing and opening alone, and whole writes and reads.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! A vault of a bench: everything as a vault has it by default, except its keys, which are public.
+//! The vault of the bench: all settings are the defaults, but its keys are public.
 
 use std::path::Path;
 

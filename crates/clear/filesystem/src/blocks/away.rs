@@ -1,14 +1,14 @@
-//! Brings segments back that are away: their files are not here, and a remote has them.
+//! Fetches the files of segments that are away: a remote has such a file, and this disk does not.
 //!
-//! Takes   the name of a segment whose file is missing
-//! Gives   its file, fetched whole and proven; or that it is not away, so that whoever asked looks again
-//! Never   waits for a remote with a lock held, or puts a file in place that is not as it was published
+//! Takes   the id of a segment whose file is missing
+//! Gives   the whole file, fetched and checked; or that the segment is not away, so that the caller looks its blocks up again
+//! Never   waits for a remote with a lock held, or stores a file that differs from the published one
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
-//!  (1) A file that came back is whole and durable before its row says that it is here.
-//!  (2) Several who need one segment wait for one fetch of it, and hear the same of it.
-//!  (3) No file comes back for a segment that is on its way out: `placing` keeps it from being unlinked meanwhile.
+//!  (1) A fetched file is whole and durable before its row says that it is here.
+//!  (2) Callers that need the same segment at the same time wait for one fetch, and all get its result.
+//!  (3) No file is stored for a segment that is about to be removed: `placing` excludes unlinking until the file is stored.
 
 use strongroom_format::SegmentId;
 use strongroom_format::segment::{ScanTail, scan};

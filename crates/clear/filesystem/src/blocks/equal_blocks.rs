@@ -1,19 +1,19 @@
-//! Which stored blocks new content may share: those whose bytes open.
+//! Decides which stored blocks new content may share: only those whose bytes open.
 //!
 //! Takes   the ids of sealed blocks
-//! Gives   for each id, whether a block that opens is stored under it; if not, the caller stores its own
-//! Never   believes a row: its block may have been damaged since it was written
+//! Gives   for each id, whether a block that opens is stored under it; if not, the caller stores its own bytes
+//! Never   trusts a row alone: its block may have been damaged since it was written
 //! Spec    spec/7-recovery.md, [7.7.10]
 //!
 //! Invariants
 //!  (1) New content may share a stored block only if (a) all bytes of that block opened after the content was given, or
-//!      (b) they opened in one of the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or (c) they travel in the database.
-//!      Otherwise the new content's own bytes are stored.                                                      [7.7.10]
+//!      (b) they opened in one of the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or (c) they are stored in the
+//!      database. Otherwise the new content's own bytes are stored.                                            [7.7.10]
 //!
-//! So content that is stored again mends what was damaged: the row stays, and all that name it can be read again. The
-//! check costs about what a write would, and only where an equal block is stored. A copy through the mount reads its
-//! source just before it writes: what that read opened is not read a second time, and what is written is only named
-//! (`stream.rs`) and not sealed.
+//! So storing the same content again repairs a damaged block: its row stays, and every file that uses it can be read
+//! again. The check costs about as much as a write, and is made only if an equal block is stored. A copy through the
+//! mount reads its source just before it writes. The blocks that this read opened are not read a second time: the copy
+//! only computes their ids (`stream.rs`) and does not seal them.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! Blocks of which only the row is left.
+//! Erased blocks: their rows are left, their bytes are not.
 //!
 //! Takes   rows of blocks
-//! Gives   the error for a caller that reads an erased one
+//! Gives   the error for a caller that reads an erased block
 //! Never   erases
 //! Spec    spec/6-history.md, section 6.11
 

@@ -1,12 +1,12 @@
 //! Reads blocks, and opens the wanted part of each.
 //!
 //! Takes   extents of one node
-//! Gives   their bytes, in a buffer; or that a block is there no more
+//! Gives   their bytes, in a buffer; or that a block moved, or that a segment file is missing
 //! Never   shows bytes of a block that did not open
 //!
 //! Invariants
-//!  (1) Disk and decryption run without locks; a block that was moved or freed meanwhile is to be looked up again.
-//!  (2) A block that is not where it was found before is not called damaged for that: only what the database says now is judged.
+//!  (1) Disk reads and decryption run without locks. If a block was moved or freed meanwhile, the caller looks it up again.
+//!  (2) A block that is missing from a remembered place is not reported as damaged: only its place in the database counts.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,11 +1,11 @@
-//! Moves sealed blocks into a segment, and re-seals those whose keys are not the newest any more.
+//! Moves sealed blocks into another segment, and re-seals those that are sealed under keys of an older epoch.
 //!
-//! Takes   rows of blocks, and where their bytes are
-//! Gives   the same blocks in the open segment, and rows that say so
-//! Never   changes an id, or spreads damage: what does not open stays where it is
+//! Takes   rows of blocks, and the places of their bytes
+//! Gives   the same blocks in the open segment, and rows with the new places
+//! Never   changes an id, or spreads damage: a block that does not open stays where it is
 //!
 //! Invariants
-//!  (1) A moved block has one row all the time; its old bytes stay until their segment is removed.
+//!  (1) A moved block has one row at every moment. Its old bytes stay until their segment is removed.
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};

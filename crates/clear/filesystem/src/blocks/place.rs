@@ -1,7 +1,7 @@
-//! Sealed blocks find their place: a batch of a segment, or the commit itself.
+//! Stores sealed blocks: in a batch of a segment, or in the commit itself.
 //!
-//! Takes   sealed blocks, and named content that is sealed only where no equal block is left
-//! Gives   one `Placed` per block, in order, and the rows of the segments they went to
+//! Takes   sealed blocks; and named content, which is sealed only if no equal block is stored
+//! Gives   one `Placed` per block, in order, and the rows of the segments that got them
 //! Never   opens a block
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
-//! Whether sealed bytes are the block that a row says.
+//! Checks whether sealed bytes are the block that a row describes.
 //!
 //! Takes   a row and sealed bytes
 //! Gives   whether they open
-//! Never   reads them
+//! Never   reads from a disk
 
 use strongroom_crypto::BlockSealer;
 use strongroom_metadata::Block;

@@ -1,4 +1,4 @@
-//! Tells which segment files a run of the program began, by the first bytes of their names.
+//! Recognizes the segment files that one run of the program began, by the first bytes of their names.
 
 use strongroom_format::SegmentId;
 

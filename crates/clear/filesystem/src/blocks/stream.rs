@@ -1,13 +1,13 @@
 //! Turns clear content into stored blocks.
 //!
-//! Takes   clear pieces of content
+//! Takes   pieces of clear content
 //! Gives   their `Placement`
-//! Never   copies a sealed block unless an equal one is stored; never holds more than two rounds
+//! Never   copies a sealed block unless an equal one is stored; never holds more than two rounds of batches in memory
 //!
-//! Content longer than one batch is sealed directly in the memory from which it is written: one round of batches while
-//! the round before is appended. Each job seals a whole batch, block after block: so all cores seal, each block is
-//! still in its core's cache when the checksum takes it, and the disk gets one stretch of memory. What equals a block that
-//! opened lately, as what a copy writes does, is only named: it costs one hash.
+//! Content longer than one batch is sealed directly into the memory from which it is written. One round of batches is
+//! sealed while the round before is appended. Each job seals a whole batch, block after block. So all cores seal, each
+//! block is still in its core's cache when the checksum is computed, and the disk gets one contiguous buffer. Content
+//! that equals a recently opened block, for example when a copy writes, is not sealed: computing its id costs one hash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

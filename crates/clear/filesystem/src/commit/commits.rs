@@ -1,15 +1,15 @@
-//! Makes what has happened durable, once for everybody who waits.
+//! Makes all changes so far durable, in one commit for all callers that wait.
 //!
 //! Takes   the open transaction and the dirty attributes
 //! Gives   a durable commit
-//! Never   holds the connection while the disk syncs the log, nor commits a row whose sealed bytes may be lost
+//! Never   holds the connection while the disk syncs the database's log, or commits a row whose sealed bytes may be lost
+//! Spec    spec/5-crash-contract.md
 //!
 //! Invariants
-//!  (1) Order: segments synced → attributes into the transaction → commit → log synced → reply.
-//!  (2) At the commit every block row's sealed bytes are durable or carried: `Blocks::installed`, read
-//!      under the writer, is not above what was synced.
+//!  (1) Order: sync segments → write attributes into the transaction → commit → sync the database's log → reply.
+//!  (2) At the commit, the sealed bytes of every block row are durable or stored in the commit: `Blocks::installed`,
+//!      read under the writer, is at most the sequence that was synced.
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
-//! Spec    spec/5-crash-contract.md
 
 use parking_lot::RwLockWriteGuard;
 use strongroom_metadata::{Rekey, Transaction};

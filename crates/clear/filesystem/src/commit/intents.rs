@@ -1,27 +1,28 @@
-//! A small `fsync` as one write to a log, where otherwise the whole database would commit.
+//! Makes a small `fsync` durable by one write to the intent log, instead of a commit of the database.
 //!
-//! Takes   what was written to a file since it was last durable
-//! Gives   a sealed record of it, durable; after a crash, the file as the record says
-//! Never   records anything except bytes written to a file that is durable already: everything else takes a commit
+//! Takes   the ranges written to a file since it was last durable
+//! Gives   a durable sealed record of them; after a crash, replay restores the file from it
+//! Never   records anything but bytes written to a file that is already durable: every other change needs a commit
 //! Spec    spec/8-intents.md
 //!
-//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold it.
-//! What a record can hold is in `content/unlogged.rs` (`note_write`, `fits`): written bytes only, at most 64 KiB of
-//! them.
-//! The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
-//! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins again.
+//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold the
+//! change. `content/unlogged.rs` (`note_write`, `fits`) decides what a record can hold: only written bytes, at most 64
+//! KiB of them. The written bytes also stay in the node's overlay, as if nobody had synced, and are drained later
+//! together with others. When the log is full, or half full when the timer runs out, all nodes with records are drained
+//! and committed, and the log starts from its beginning again.
 //!
 //! Invariants
-//!  (1) A record builds on a content version that is durable, by a commit or by the record before, and holds every byte
-//!      written since. So a replay may put it over that stored version or any later one, and over no earlier one.  [8.5]
-//!  (2) What a record holds lies in `NodeState::active` when it is made. If a drain took bytes that are in no record,
-//!      the node gets no further record until a commit has stored those bytes.
-//!  (3) The log begins again only when all that its records hold is in a durable commit.                      [8.6]
-//!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
-//!  (5) A record counts if its number is above the one that the database has as settled. A missing record is a loss
-//!      if its number is at most the highest number that a record or the database names as acknowledged.    [8.10]
+//!  (1) A record builds on a content version that is durable by a commit or by the record before. It holds every
+//!      byte written since that version. So a replay may apply it to that stored version or any later one, and
+//!      to no earlier one.                                                                                        [8.5]
+//!  (2) The bytes of a record are in `NodeState::active` when the record is made. If a drain took bytes that are in no
+//!      record, the node gets no further record until a commit has stored those bytes.
+//!  (3) The log starts again only when a durable commit holds everything in its records.                      [8.6]
+//!  (4) Records of one node are in the log in the order of their versions, because they are made under the log's lock.
+//!  (5) A record counts if its number is above the one that the database has as settled. A missing record is a loss if
+//!      its number is at most the highest that a record or the database names as acknowledged.              [8.10]
 //!
-//! The lock of the log comes before all others (see the head of `core.rs`), and is never taken with another held.
+//! The lock of the log comes before all others (see the head of `core.rs`): it is never taken while another is held.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

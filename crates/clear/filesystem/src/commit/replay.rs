@@ -1,7 +1,7 @@
-//! After a crash: replays the intent log of the run that ended.
+//! Replays the intent log of an earlier run after a crash.
 //!
-//! Takes   the bytes of the log, and what the database says of it
-//! Gives   the files as their last small syncs left them; whether something that was acknowledged is gone
+//! Takes   the bytes of the log, and what the database records about it
+//! Gives   the files as their last small syncs left them; whether an acknowledged record is lost
 //! Never   replays a record over a version that it does not build on, or calls a torn write a loss
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 

@@ -1,7 +1,7 @@
-//! Arithmetic on the extents of one region: sorted by `start`, not overlapping, none empty.
+//! Arithmetic on the extents of one region (4 MiB of a file): sorted by `start`, not overlapping, none empty.
 //!
 //! Takes   a list and a range
-//! Gives   the list after the change, and what it does to the reference counts of blocks
+//! Gives   the list after the change, and the changes of the blocks' reference counts
 //! Never   does I/O
 
 use std::collections::BTreeMap;

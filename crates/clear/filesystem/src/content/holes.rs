@@ -1,11 +1,11 @@
-//! Holes of many regions: their rows count as deleted at once, and are deleted step by step.
+//! Holes of many regions (4 MiB each): their rows count as deleted at once, and are deleted step by step.
 //!
-//! Takes   whole regions that a truncation or a punch empties
-//! Gives   whether a region is in such a hole; a hole row until the last of its rows has gone
-//! Never   touches the rows of more than one step in one hold of the writer
+//! Takes   whole regions that a truncation or a hole punch empties
+//! Gives   whether a region is in such a hole; a hole keeps its own row until the last row of its regions is deleted
+//! Never   deletes the rows of more than one step in one hold of the writer
 //! Spec    spec/4-metadata.md, 4.5.9
 //!
-//! Every method is called with the writer held, so memory and rows agree.
+//! Every method is called with the writer (the lock of the open transaction) held, so that memory and rows agree.
 //!
 //! Invariants
 //!  (1) Memory holds exactly the rows of the table `hole`; holes of one inode do not overlap.

@@ -1,15 +1,15 @@
-//! The nodes that are in use: their current state in memory, and how many references each holds.
+//! The nodes in use: their current state in memory, and their reference counts.
 //!
-//! Takes   an inode's row
-//! Gives   one shared `Node` per inode, for as long as anything uses it
+//! Takes   the row of an inode
+//! Gives   one shared `Node` per inode, as long as anything uses it
 //! Never   reads or writes the store
 //!
 //! Invariants
-//!  (1) At most one `Node` per inode exists at a time, so its state has one home.
-//!  (2) A node with changes that the store lacks is in the dirty set and is not evicted.
-//!  (3) References outlive the node: an evicted node that the kernel knows keeps its count.
-//!  (4) Between two commits the table looks for idle nodes each time it has grown by a quarter, so the cost of a
-//!      new node is bounded even if all are in use.
+//!  (1) At most one `Node` per inode exists at a time, so its state is in one place.
+//!  (2) A node with changes that are not stored is in the dirty set and is not evicted.
+//!  (3) References outlive the node: an evicted node that the kernel still refers to keeps its count.
+//!  (4) Between two commits the table searches for idle nodes each time it has grown by a quarter. So the cost of a new
+//!      node is bounded even if all nodes are in use.
 
 use std::collections::HashMap;
 use std::ops::Range;

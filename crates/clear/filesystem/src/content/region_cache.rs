@@ -1,13 +1,13 @@
-//! Extents in memory, and where their blocks were found: per node a few regions, over all nodes a bounded sum of bytes.
+//! Caches extents and the places of their blocks: a few regions (4 MiB) per node, and a bounded sum of bytes over all nodes.
 //!
 //! Takes   the extents of regions, as the transaction has them, and the rows of blocks that were read
-//! Gives   the same again without a look at the database, while they stay
-//! Never   holds a lock over all nodes: the sum is a counter, eviction visits nodes one by one
+//! Gives   the same again without a query of the database, until they are evicted
+//! Never   takes a lock over all nodes: the sum is a counter, and eviction visits nodes one by one
 //!
 //! Invariants
 //!  (1) The gauge is the sum of the costs of all regions in all caches.
-//!  (2) A block is remembered only beside an extent that names it, so its number still means this content. Its place may
-//!      be out of date: code that does not find the block there calls `forget_blocks` and asks the database.
+//!  (2) A block is remembered only together with an extent that names it, so its number still means this content. Its
+//!      place may be out of date: code that does not find the block there calls `forget_blocks` and asks the database.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
-//! Space that `fallocate` set aside: other writers are refused before it is touched.
+//! Space that `fallocate` reserved: other writers get `NoSpace` before they use it up.
 //!
-//! Takes   ranges of a file that nothing is written to yet
-//! Gives   leave to write there later, however full the vault has become meanwhile
-//! Never   holds space against other programs on the disk: the bytes exist only once they are written
+//! Takes   ranges of a file that are not written yet
+//! Gives   permission to write them later, however full the vault has become
+//! Never   keeps space from other programs on the disk: the bytes use space there only once they are written
 //!
 //! Invariants
 //!  (1) `Content::reserved` is the sum over all inodes; `inode.reserved` is the sum of that node's ranges.
-//!  (2) A range ends when it is written, copied to, punched or cut off, and with its file. If a file would have too
-//!      many ranges, the smallest gap between two is reserved too: rather too much is held than too little.
+//!  (2) A reserved range ends when it is written, copied to, punched or truncated, and when its file is removed. If a file would
+//!      have too many ranges, the smallest gap between two is reserved too: more may be reserved than asked for, never less.
 
 use std::ops::Range;
 

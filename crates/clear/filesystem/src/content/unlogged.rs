@@ -1,7 +1,7 @@
-//! Which bytes of a file a record of the intent log could hold: those written since it was last durable, if nothing else changed.
+//! Tracks which bytes of a file a record of the intent log could hold: those written since the file was last durable.
 //!
 //! Takes   notes of writes and of other changes
-//! Gives   the written ranges, as long as they are all that changed
+//! Gives   the written ranges, as long as nothing else changed
 //! Never   does I/O; the invariants are those of `commit/intents.rs`
 
 use std::ops::Range;

@@ -1,11 +1,11 @@
-//! Who fetches segments that are away at this moment, and who waits for them.
+//! Coordinates fetches of segments that are away, so that each is fetched once and all who need it wait.
 //!
-//! Takes   segments that are needed
-//! Gives   for each, at one time, one who fetches it; the others hear what came of it
-//! Never   reaches a remote, or holds a lock over a fetch
+//! Takes   ids of segments that are needed
+//! Gives   for each segment one thread that fetches it; the others wait and get its result
+//! Never   talks to a remote, or holds a lock during a fetch
 //!
 //! Invariants
-//!  (1) Whoever waits hears of an end, also where who fetches panics.
+//!  (1) Every waiting thread gets a result, even if the fetching thread panics.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Where sealed blocks are, with which keys, and what is known of them: the placement.
+//! Where sealed blocks are stored, the keys that seal them, and what is known of their state.
 //!
-//! Takes   clear bytes to seal; notes of what opened and what did not
+//! Takes   clear bytes to seal; notes of blocks that opened or did not
 //! Gives   sealed blocks; the segments; which blocks new content may share
-//! Never   sees nodes or rows of names
+//! Never   sees nodes or directory entries
 //!
 //! Locks, outermost first: `Sealers` → `placing`. The others are taken for memory work only, and one at a time; `contents` is
 //! held over each append.

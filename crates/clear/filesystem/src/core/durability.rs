@@ -1,12 +1,12 @@
-//! How far what happens is durable: the gate of mutations, their count, and the commits.
+//! Tracks which changes are durable: the gate that mutations pass, their count, and the commits.
 //!
 //! Takes   notes that something changed, or failed
-//! Gives   what the next commit has to cover, and what the last one did
+//! Gives   which changes the next commit has to cover, and which the last one covered
 //! Never   commits: `commit/commits.rs` does
 //!
 //! Invariants
-//!  (1) `changes` rises after a mutation took effect and before it is acknowledged: a commit that read
-//!      `changes` under the writer covers every mutation counted until then.
+//!  (1) `changes` rises after a mutation took effect and before it is acknowledged. So a commit that read `changes`
+//!      under the writer covers every mutation counted until then.
 //!  (2) After a failure nothing is acknowledged any more.
 
 use std::path::PathBuf;

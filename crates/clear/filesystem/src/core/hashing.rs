@@ -1,7 +1,7 @@
-//! Contents that are partly hashed: how far each came.
+//! Unfinished hashes of file contents, with how far each has come.
 //!
 //! Takes   hashes that were begun and not finished
-//! Gives   them back for the same content
+//! Gives   an unfinished hash back, if it is of the same content version
 //! Never   keeps more than a bounded number
 
 use parking_lot::Mutex;

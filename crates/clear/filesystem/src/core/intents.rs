@@ -1,8 +1,8 @@
-//! The intent log of an open file system, as memory and the database know it.
+//! The state of the intent log of an open file system, as memory and the database have it.
 //!
-//! Takes   what opening found, and where records went
+//! Takes   what was found at opening, and the positions of records
 //! Gives   the file, the numbers of its records, and the setting that says which of them count
-//! Never   reads or writes the file: `commit/intents.rs` does, whose invariants these are
+//! Never   reads or writes the file: `commit/intents.rs` does, and its invariants hold here
 
 use std::collections::HashMap;
 use std::path::PathBuf;

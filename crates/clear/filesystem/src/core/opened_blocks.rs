@@ -1,7 +1,7 @@
-//! Blocks that opened lately as a whole: new content is named after them without another look, and not sealed first.
+//! Remembers blocks that recently opened as a whole: equal new content shares them without a read, and is not sealed.
 //!
-//! Takes   notes of what opened, and of what did not
-//! Gives   whether a block, or one of a name, is among the last that opened
+//! Takes   notes of blocks that opened, and of blocks that did not
+//! Gives   whether a block, by its number or its id, is among the last that opened
 //! Never   holds more than `2 * OPENED_BLOCKS_MAX`
 //! Spec    spec/7-recovery.md, [7.7.10]
 

@@ -1,8 +1,8 @@
-//! What a file system is joined from, and how it runs.
+//! What a file system is assembled from, and the options that it runs with.
 //!
-//! Takes   stores, keys and the world outside as values
+//! Takes   stores, keys and the external services (clock, disk, remotes) as values
 //! Gives   the same, named, with defaults
-//! Never   does anything with them
+//! Never   uses any of them
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
-//! How many bytes the vault may take, whatever the disk below has.
+//! The quota: how many bytes the vault may take, however much the disk has free.
 //!
 //! Takes   a bound in bytes, or none
-//! Gives   the same bound at every later open; `Core::admit` refuses what would exceed it
-//! Never   keeps anybody from removing: only what grows the vault is refused
+//! Gives   the same bound at every later opening; `Core::admit` refuses whatever would exceed it
+//! Never   refuses a removal: only operations that make the vault grow are refused
 //! Spec    spec/4-metadata.md, 4.6
 //!
-//! What counts is `Store::stored_bytes`: sealed content that something names (equal blocks once) and the rows of the
-//! database. Bytes that overwrite stored ones need room of their own until the drain replaces the old ones; so a vault at
-//! its quota refuses overwrites too.
+//! `Store::stored_bytes` is what counts: referenced sealed content (equal blocks once) and the rows of the database.
+//! Bytes that overwrite stored ones need space of their own until the drain replaces the old ones. So a vault at its
+//! quota refuses overwrites too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
-//! What is remembered of revisions and their trees.
+//! Caches of revisions and their trees.
 //!
-//! Takes   what signs and proves revisions
-//! Gives   revisions that have proven themselves, opened blocks of trees, nodes of snapshots in use
+//! Takes   the keys that sign and prove revisions
+//! Gives   proven revisions, opened blocks of trees, and the nodes of snapshots in use
 //! Never   reads the store
 //!
 //! Invariants

@@ -1,12 +1,12 @@
 //! Room for new content: what the disk and the quota still take.
 //!
-//! Takes   how many bytes somebody wants to store
-//! Gives   leave, or `NoSpace` and `QuotaExceeded`
-//! Never   remembers a refusal: the disk is asked again before each
+//! Takes   the number of bytes that a caller wants to store
+//! Gives   permission, or the error `NoSpace` or `QuotaExceeded`
+//! Never   remembers a refusal: the disk is asked again before each one
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
 //!
-//! Reading, removing, punching holes and writing into what `fallocate` reserved need no leave: `DISK_RESERVE_BYTES` are kept
-//! free, so that a full disk still takes them.
+//! Reading, removing, punching holes and writing into space that `fallocate` reserved need no permission.
+//! `DISK_RESERVE_BYTES` are kept free, so that they still work on a full disk.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,12 @@
-//! Which keys seal: those of the newest epoch, which may begin while everybody works.
+//! Chooses the keys that seal: those of the newest epoch, which may begin during other operations.
 //!
-//! Takes   the sealer of a new epoch, which knows the keys of all earlier ones too
-//! Gives   one sealer for each piece of work, from the sealing of its blocks until their rows are written
+//! Takes   the sealer of a new epoch, which also has the keys of all earlier epochs
+//! Gives   one sealer for each piece of work, used from the sealing of its blocks until their rows are written
 //! Never   seals anything under an older epoch once `begin_epoch` has returned
 //!
 //! Invariants
-//!  (1) What is sealed, the segment that it goes to and the rows about it are of one epoch: all three come from one
-//!      `Sealing`.
-//!  (2) No epoch begins while a `Sealing` is held. One thread holds one at a time.
+//!  (1) Sealed blocks, their segment and their rows belong to one epoch: all three come from one `Sealing`.
+//!  (2) No epoch begins while a `Sealing` is held. A thread holds at most one.
 
 use std::ops::Deref;
 

@@ -1,15 +1,15 @@
-//! The nodes of snapshots that somebody refers to: the directory `.history`, a directory for each selector in it, and
-//! what lies below.
+//! The nodes of snapshots in use: the directory `.history`, a directory for each selector in it, and everything below.
 //!
 //! Takes   entries of trees, and references
 //! Gives   nodes by their numbers
-//! Never   gives two nodes one number
+//! Never   gives two nodes the same number
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants
-//!  (1) A number follows from the name below `.history`, the revision, and the node: the same as long as both exist. [6.8.2]
-//!  (2) A node is known while somebody refers to it.
-//!  (3) The number of a node of a snapshot has its top bit set, that of any other never has.
+//!  (1) A number follows from the name below `.history`, the revision and the node, so it stays the same while
+//!      these exist.                                                                                    [6.8.2]
+//!  (2) A node is kept in memory as long as anything refers to it.
+//!  (3) The top bit is set in the number of every node of a snapshot, and of no other node.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,7 +1,7 @@
-//! Notes of work that nobody waits for, and the thread that does it.
+//! Queues background work for the thread that does it.
 //!
 //! Takes   notes from the operations
-//! Gives   them to the thread that does the work
+//! Gives   them to that thread
 //! Never   does any of it
 
 use std::collections::{BTreeSet, HashSet};

@@ -1,11 +1,11 @@
-//! What a copy of the vault folder needs from the process that writes there: files that stay, and a database of one state.
+//! Supports a backup of the vault folder: segment files stay while it copies, and it gets a copy of the database in one state.
 //!
 //! Takes   an empty folder for the database
-//! Gives   the database as it is at one moment; every segment that it names stays, before and after that moment
-//! Never   holds up readers, or writers for longer than the copy of the database takes
+//! Gives   the database as it is at one moment; every segment that it names stays before and after that moment
+//! Never   blocks readers, or blocks writers for longer than the copy of the database takes
 //!
 //! Invariants
-//!  (1) A segment that the copied database names is not removed as long as a `KeptSegments` from before the copy lives.
+//!  (1) No segment that the copied database names is removed while a `KeptSegments` from before the copy exists.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
-//! The structural check: every page of the database, and every table against every other, on a snapshot of the
-//! last commit.
+//! The structural check: checks every page of the database, and compares every table with the others, in the state of
+//! the last commit.
 //!
 //! Takes   the rows, and the lengths of the segment files
-//! Gives   a list of what does not agree; empty means sound
-//! Never   changes anything, and never opens a block: reading a file does
+//! Gives   a list of contradictions; empty means sound
+//! Never   changes anything, or opens a block: only reading a file does
 //!
 //! Memory: some 50 bytes per inode and 24 per block.
 

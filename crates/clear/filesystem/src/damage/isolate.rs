@@ -1,8 +1,8 @@
-//! Keeps damage apart: no new content is made to share a block that does not open, today or after the next opening.
+//! Isolates damage: no new content shares a block that does not open, in this run or a later one.
 //!
 //! Takes   blocks that do not open
-//! Gives   a list of them that outlives this run; rows of blocks that are wholly lost point to the lost segment
-//! Never   drops a block that somebody names
+//! Gives   a list of them that outlives this run; rows of wholly lost blocks refer to the lost segment
+//! Never   drops a block that is still referenced
 //! Spec    spec/7-recovery.md, section 7.7
 
 use strongroom_format::SegmentId;

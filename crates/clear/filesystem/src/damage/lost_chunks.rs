@@ -1,8 +1,8 @@
-//! Which chunks of a block are lost, so that the others can still be read.
+//! Finds the lost chunks of a block, so that the others can still be read.
 //!
-//! Takes   what there is of the sealed bytes of a block that does not open
+//! Takes   the remaining sealed bytes of a block that does not open
 //! Gives   a bit for each of its chunks
-//! Never   counts a chunk as sound if only the full proof of the whole block could show that
+//! Never   counts a chunk as sound if only the full proof of the whole block could prove it
 //! Spec    spec/2-block.md, [2.20] to [2.23]
 
 use std::ops::Range;

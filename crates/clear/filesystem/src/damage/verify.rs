@@ -1,16 +1,16 @@
-//! Opens every sealed block where its row says that it lies, and accounts for every byte of every segment file.
+//! Opens every sealed block at the place in its row, and accounts for every byte of every segment file.
 //!
-//! Takes   a cursor, a bound of bytes, how strong the proof is to be
-//! Gives   blocks that do not open, files that are not as they were written, and the next cursor
-//! Never   changes anything, holds up writers, or knows which path a block belongs to: `vault/src/execute/verify.rs` does
+//! Takes   a cursor, a bound of bytes, and the kind of proof
+//! Gives   the blocks that do not open, the files that differ from what was written, and the next cursor
+//! Never   changes anything, blocks writers, or knows a block's path: `vault/src/execute/verify.rs` finds it
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) Every block that had a row when its segment was looked at is opened, or was moved meanwhile by something that opened it.
-//!  (2) Every committed byte of a segment is covered by a checksum that was computed, or belongs to a fault.
+//!  (1) Every block that had a row when its segment was looked at is opened, or another operation opened and moved it meanwhile.
+//!  (2) Every committed byte of a segment is covered by a checksum that was computed, or is reported as part of a fault.
 //!
-//! One thread reads the next file while all cores open the blocks of this one: memory is two files and the buffers of
-//! those who open.
+//! One thread reads the next file while all cores open the blocks of the current one. Memory holds two files and the
+//! buffers of the threads that open.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,16 +1,16 @@
-//! Dirty ranges become sealed blocks and extents in the open transaction.
+//! Turns dirty ranges into sealed blocks, and into extents of the open transaction.
 //!
 //! Takes   nodes with pending content
 //! Gives   the same content as extents of the transaction; durable with the next commit
 //! Never   commits
 //!
 //! Invariants
-//!  (1) A drain takes all pending content of a node at one moment and installs it in one hold of the
-//!      writer, with the size of that moment: the stored file is always a prefix of the file's operations.
-//!  (2) While a drain runs its content stays readable (`NodeState::draining`); if it fails, the content is
+//!  (1) A drain takes all content of a node that is pending at one moment. It installs the content, with the file's
+//!      size at that moment, in one hold of the writer. So the stored file is always a prefix of the file's operations.
+//!  (2) While a drain runs, its content stays readable (`NodeState::draining`). If the drain fails, the content is
 //!      pending again and nothing is lost.
-//!  (3) A block row exists only for sealed bytes that the commit makes durable: appended to a segment that
-//!      is synced before, or carried in the commit itself.
+//!  (3) A block row exists only for sealed bytes that the commit makes durable: appended to a segment that is synced
+//!      before, or stored in the commit itself.
 
 use std::sync::Arc;
 

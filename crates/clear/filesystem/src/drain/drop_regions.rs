@@ -1,7 +1,7 @@
-//! Drops rows of regions: those of large holes, in bounded steps.
+//! Deletes the rows of regions of large holes, in bounded steps.
 //!
 //! Takes   regions that nobody reads as content any more
-//! Gives   their blocks' references back
+//! Gives   freed references to their blocks
 //! Never   touches an unbounded number of rows in one hold of the writer
 
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Changes the extents of one node, region by region.
 //!
-//! Takes   extents to put, ranges to punch
-//! Gives   rows of regions, references of blocks and `allocated` that agree
-//! Never   drops more rows than a bounded number in one hold of the writer
+//! Takes   extents to insert, and ranges to punch
+//! Gives   consistent rows of regions, references of blocks, and `allocated`
+//! Never   deletes more than a bounded number of rows in one hold of the writer
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Copies a range between files by sharing blocks: what is stored is neither read, sealed nor written again.
+//! Copies a range between files by sharing blocks: stored content is not read, sealed or written again.
 //!
 //! Takes   two files and a range
 //! Gives   the count of bytes that the target now shares with the source
-//! Never   copies content, unless somebody writes to the source all the while
+//! Never   copies content, unless the source is written to all the time
 
 use std::ops::Range;
 use std::sync::Arc;

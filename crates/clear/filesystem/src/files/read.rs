@@ -1,15 +1,15 @@
-//! A byte range of a file becomes bytes: from memory where it is newer, else from blocks.
+//! Reads a byte range of a file: from memory where memory is newer, else from blocks.
 //!
 //! Takes   an inode and a range
 //! Gives   the bytes as of one moment; holes as zeros
 //! Never   shows bytes of a block that did not open
 //!
 //! Invariants
-//!  (1) All places of a range are looked up while the node is locked once: active → draining → extents.
+//!  (1) All places of a range are looked up in one hold of the node's lock: active → draining → extents.
 //!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is looked up again.
-//!  (3) The place where a block was found before is tried first, without the database. A block that is not there
-//!      any more is not called damaged for that: only what the database says now is judged.
-//!  (4) What lies only at a remote is fetched with no lock held, and looked up again.
+//!  (3) The remembered place of a block is tried first, without the database. A block that is no longer there is not
+//!      reported as damaged: only its place in the database counts.
+//!  (4) A block whose segment is away is fetched from a remote with no lock held, and then looked up again.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! Finds where data and holes begin.
+//! Finds the offset at which data or a hole begins.
 //!
-//! Takes   an inode, an offset, and what to look for
+//! Takes   an inode, an offset, and whether to find data or a hole
 //! Gives   the first such offset
 //! Never   reads content
 

@@ -1,4 +1,4 @@
-//! Bytes become dirty ranges, bounded in total; sizes and times change with them.
+//! Takes written bytes into memory as dirty ranges, bounded in total; sizes and times change with them.
 //!
 //! Takes   bytes for a range of a file
 //! Gives   an acknowledgement; the bytes are in memory and readable

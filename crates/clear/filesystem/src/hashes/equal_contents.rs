@@ -1,7 +1,7 @@
-//! From hashes to files: those of one content, and those that have the same content as another.
+//! Finds files by the hashes of their contents, and files with equal contents.
 //!
 //! Takes   a range of hashes
-//! Gives   the files whose content has such a hash now, and what equal files take beyond one of them
+//! Gives   the files whose content has such a hash now, and the bytes that equal files take beyond the first of them
 //! Never   reads content, or gives a file whose content changed since it was hashed
 //! Spec    spec/4-metadata.md, 4.11
 

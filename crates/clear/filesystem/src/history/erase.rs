@@ -1,8 +1,8 @@
-//! Content that leaves all snapshots.
+//! Erases content from all snapshots.
 //!
 //! Takes   a path
-//! Gives   its content erased
-//! Never   erases what anything else names
+//! Gives   the path's content erased
+//! Never   erases content that anything else refers to
 //! Spec    spec/6-history.md, section 6.11
 
 use strongroom_format::limits::sealed_len;

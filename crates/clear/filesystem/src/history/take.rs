@@ -1,13 +1,13 @@
-//! Takes a revision of everything, admits one, and lets one go.
+//! Takes a revision of everything, admits a proven revision, and removes one.
 //!
-//! Takes   a message and tags; a revision that has proven itself
-//! Gives   a signed revision, durable; or its space, given back in the background
-//! Never   holds anybody up longer than a barrier, or keeps half a revision
+//! Takes   a message and tags; a proven revision
+//! Gives   a signed, durable revision; or its space, freed in the background
+//! Never   blocks a caller longer than a barrier does, or keeps half a revision
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw is removed.[6.6.2]
-//!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
+//!  (1) From the barrier until a revision's tree is counted, no block that existed at the barrier is removed.  [6.6.2]
+//!  (2) A revision is stored in one transaction with its references and with the base of the next.    [6.6.5]
 
 use strongroom_crypto::{Compression, RevisionSigner};
 use strongroom_format::BlockId;

@@ -1,8 +1,8 @@
-//! What callers see below `.history`, through the same operations as everything else.
+//! Shows callers the nodes below `.history`, through the same operations as all other nodes.
 //!
 //! Takes   numbers of nodes of snapshots
 //! Gives   attributes, entries and bytes of trees
-//! Never   changes such a node: a caller that tries gets the error that it can only be read
+//! Never   changes such a node: a caller that tries gets the error for a read-only node
 //! Spec    spec/6-history.md, section 6.8
 
 use std::sync::Arc;

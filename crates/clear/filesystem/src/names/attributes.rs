@@ -1,12 +1,12 @@
-//! What `stat` shows of a node, and the changes that `chmod`, `chown`, `truncate` and `utimens` make to it.
+//! The attributes of a node that `stat` shows, and the changes that `chmod`, `chown`, `truncate` and `utimens` make.
 //!
 //! Takes   a node and the attributes to set
-//! Gives   its attributes as they are now, content in memory included
-//! Never   writes rows: the next commit stores what changed here
+//! Gives   its current attributes, content in memory included
+//! Never   writes rows: the next commit stores the changes
 //!
 //! Invariants
-//!  (1) A change of attributes, the length included, happens in one hold of the node's state, and is refused before
-//!      anything changes. What a commit stores of it follows `NodeState::row`: all of it or nothing.
+//!  (1) A change of attributes, including the length, is made in one hold of the node's state. If it is refused,
+//!      nothing has changed. `NodeState::row` decides what a commit stores of it: all or nothing.
 //!  (2) A change of owner, length or content removes suid, sgid and `security.capability`.
 
 use std::sync::Arc;

@@ -1,12 +1,13 @@
-//! Listings: the entries of a directory in a fixed order, page by page.
+//! Lists directories: the entries in a fixed order, page by page.
 //!
-//! Takes   a directory and the cookie after which to continue
+//! Takes   a directory, and the cookie of the entry after which to continue
 //! Gives   entries, each with its own cookie
-//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; never gives a name
-//!         that cannot be one, which would lead elsewhere: `check` reports those
+//! Never   repeats or skips an entry that existed during the whole listing; never gives an invalid name, which could
+//!         lead outside the directory (`check` reports such names)
 //!
 //! Invariants
-//!  (1) Cookies rise with every new entry and are never used for another. A rename within the directory keeps its entry's.
+//!  (1) Cookies rise with every new entry and are never used for another. An entry keeps its cookie when it is renamed
+//!      within the directory.
 
 use strongroom_metadata::{Entry, Inode, InodeId, can_name};
 

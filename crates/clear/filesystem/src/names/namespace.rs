@@ -1,17 +1,16 @@
-//! Names: which directory entry points to which node, and how many do.
+//! Names: the node that each directory entry points to, and the number of entries of each node.
 //!
 //! Takes   a directory, a name and the caller
-//! Gives   nodes, new ones included, and one reference on each that it hands out
-//! Never   touches more than a fixed number of rows, whatever lies below a directory
+//! Gives   nodes, including new ones, with one more reference on each node that it returns
+//! Never   touches more than a fixed number of rows, however much a directory holds
 //!
-//! Every operation here first makes all checks that could refuse it, then writes its rows, then changes the
-//! nodes in memory: an error leaves the namespace as it was. The rows of new nodes follow with the next commit.
+//! Every operation here first makes all checks that could refuse it, then writes its rows, then changes the nodes in
+//! memory. So an error leaves the namespace as it was. The rows of new nodes are written at the next commit.
 //!
 //! Invariants
-//!  (1) `nlink` of a directory is 2 plus its subdirectories, of everything else the count of its entries.
-//!  (2) A directory without `nlink` is gone: it has no entries and takes none.
-//!  (3) References are taken while the writer is held, so that a node is never purged between its look-up
-//!      and its hand-out.
+//!  (1) `nlink` of a directory is 2 plus the number of its subdirectories; of any other node it is the number of its entries.
+//!  (2) A directory without `nlink` is removed: it has no entries and accepts none.
+//!  (3) References are taken while the writer is held. So a node is never purged between its look-up and its return.
 //!  (4) The `size` of a directory is `ENTRY_BYTES` for each of its entries.
 
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! Moves a name: to a free place, over another name, in exchange with another, or leaving a mark behind.
+//! Moves a name: to a free name, over another name, in exchange with another, or leaving a whiteout in its place.
 //!
 //! Takes   two directories and two names
 //! Gives   the namespace with the name moved, in one step
-//! Never   touches what lies below a moved directory
+//! Never   touches anything below a moved directory
 //!
 //! Invariants
-//!  (1) A name never points to content that is not stored: what takes the place of a file is drained first.
-//!  (2) No directory comes to lie below itself.
-//!  (3) Within its directory a name keeps its place in the listing: a program that reads a directory and renames its
-//!      entries meets each of them once.                                                       [list]
+//!  (1) A name never points to content that is not stored: a file that replaces another is drained first.
+//!  (2) No directory is moved below itself.
+//!  (3) Within its directory a renamed entry keeps its position in the listing. So a program that reads a directory and
+//!      renames its entries meets each of them once.                                           [list]
 
 use std::sync::Arc;
 

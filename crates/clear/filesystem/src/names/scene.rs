@@ -1,8 +1,8 @@
-//! Where an operation sees nodes and leaves its changes to them: the nodes themselves, or a draft of theirs.
+//! Abstracts where an operation reads nodes and puts its changes: in the nodes themselves, or in drafts of them.
 //!
 //! Takes   the number of a node
-//! Gives   the node as the operation is to see it, and a place for what it changes
-//! Never   decides anything: what is allowed is the same in every scene
+//! Gives   the node as the operation should see it, and a place for its changes
+//! Never   decides whether a change is allowed: the rules are the same in every scene
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! What `stat` shows of a node, and what setting attributes makes of it.
+//! The attributes that `stat` shows, and the effect of setting attributes.
 //!
 //! Takes   a row, and the attributes to set
-//! Gives   attributes; the row as it is then, or why not
+//! Gives   attributes; the changed row, or why the change is refused
 //! Never   reads or changes a node: every function here is pure
 
 use strongroom_metadata::{Inode, NodeKind, Timestamp};

@@ -1,7 +1,7 @@
-//! Bytes from a caller become the name of a directory entry.
+//! Checks bytes from a caller and makes them the name of a directory entry.
 //!
 //! Takes   any bytes
-//! Gives   a `Name`, or which rule they break
+//! Gives   a `Name`, or the rule that they break
 //! Never   interprets them: a name has no encoding and no case
 
 use strongroom_metadata::can_name;

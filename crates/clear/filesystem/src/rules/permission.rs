@@ -1,11 +1,11 @@
-//! Who may do what to a node, and which mode bits an operation leaves behind, as Linux decides both.
+//! Decides as Linux does what a caller may do to a node, and which mode bits an operation leaves.
 //!
-//! Takes   an inode as it is and the caller
-//! Gives   leave or the error to answer, and modes
+//! Takes   an inode in its current state, and the caller
+//! Gives   permission or the error to return, and modes
 //! Never   reads or changes a node: every function here is pure
 //!
-//! Where `Caller::checks` is `Above`, the functions named `require_…` allow everything; the mode rules
-//! (sgid by membership, suid and sgid lost by a change of owner) hold for every caller.
+//! If `Caller::checks` is `Above`, the functions named `require_…` allow everything. The mode rules hold for every
+//! caller: sgid depends on group membership, and a change of owner removes suid and sgid.
 
 use strongroom_metadata::{Inode, NodeKind};
 

@@ -1,7 +1,7 @@
-//! Who may read and set which extended attributes, as Linux decides it.
+//! Decides as Linux does which extended attributes a caller may read and set.
 //!
-//! Takes   a name, an inode as it is, and the caller
-//! Gives   leave or the error to answer
+//! Takes   a name, an inode in its current state, and the caller
+//! Gives   permission, or the error to return
 //! Never   reads or changes a node: every function here is pure
 
 use strongroom_metadata::{Inode, NodeKind};

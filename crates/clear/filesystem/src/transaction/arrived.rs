@@ -1,16 +1,18 @@
-//! What came from a remote, on its way into the rows.
+//! Writes rows for the segments, blocks and revisions that came from a remote.
 //!
-//! Takes   segments that lie in the vault folder, the blocks in them, and proven revisions whose trees they complete
-//! Gives   rows for all of it, in the list of operations that also shows it
-//! Never   counts a block that no revision names
+//! Takes   segments in the vault folder, the blocks in them, and proven revisions whose trees they complete
+//! Gives   rows for all of them, in the same list of operations that makes them visible
+//! Never   counts a block that no revision refers to
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) A block that a tree names has a row, with the references that the trees give it.        [6.3.4]
-//!  (2) What was in a segment that its author retired lies where the author moved it.           [11.6.7]
-//!  (3) Blocks of trees that came although they are here lie where they came: where every device has them. Else each would let go of what
-//!      the others need, and they would publish it again without end.                                          [11.6.17]
-//!  (4) What is taken here from now on has a higher number than all that came: of what one state goes on from, it has the highest.
+//!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
+//!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
+//!  (3) A block of a tree that is here already, and comes again, gets its new place: the place that it has
+//!      on every device. Else each device would remove what the others need, and they would publish it again
+//!      without end.                                                                                          [11.6.17]
+//!  (4) The next revision here gets a higher number than all that came. So a revision has a higher number than every
+//!      revision that it builds on.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,12 +1,12 @@
-//! A list of operations as it is being carried out: seen by itself, and by nobody else.
+//! A list of operations while it is carried out: its changes are visible to itself only.
 //!
 //! Takes   operations on names, attributes and content, in order
-//! Gives   what they would leave of each node, and their rows after a savepoint
-//! Never   changes a node in memory: that is done at the end, by `transaction.rs`
+//! Gives   the state in which they would leave each node, and their rows after a savepoint
+//! Never   changes a node in memory: `transaction.rs` does at the end
 //!
 //! Invariants
-//!  (1) What an operation of the list sees is the file system after the operations before it.
-//!  (2) A file whose content in memory must be stored first is in `pending`; the list is not kept then.
+//!  (1) An operation of the list sees the file system as the operations before it left it.
+//!  (2) A file whose content in memory must be stored first is in `pending`. If there is any, the list is not kept.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

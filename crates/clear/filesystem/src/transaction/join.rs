@@ -1,14 +1,14 @@
-//! Carries out the plan of a merge: names and nodes become what was decided, in one step for everybody who looks.
+//! Carries out the plan of a merge: changes names and nodes as decided, in one step for every observer.
 //!
-//! Takes   a plan, made from the newest revision of this device, and what it brings: extents and attributes
-//! Gives   the living state with the plan carried out, and what of it others have to be shown again
-//! Never   changes what is not as the plan expects: then nothing happens, and the plan is made again
+//! Takes   a plan made from the newest revision of this device, and the extents and attributes that the plan brings
+//! Gives   the current state with the plan carried out, and a list of changes for the callers that watch them
+//! Never   changes anything that differs from the plan's assumption: then nothing is done, and the plan is made again
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) Every name and node that the plan changes is as it was when the plan was made.                    [11.6.4]
-//!  (2) If nothing else changed since, the living state is exactly the tree that was published: its revision is the base of
-//!      the next, and nobody takes one to say the same.                                                   [11.6.3]
+//!  (1) Every name and node that the plan changes is in the state that it had when the plan was made.  [11.6.5]
+//!  (2) If nothing else changed since, the current state is exactly the published tree. Then the published revision is
+//!      the base of the next one, and no revision is taken to say the same.                            [11.6.4]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Blocks of trees; those that were opened lately come from memory.
+//! Opens blocks of trees; recently opened ones come from memory.
 //!
 //! Takes   the file system, and a cache of opened blocks
 //! Gives   blocks to the code that reads trees

@@ -1,12 +1,12 @@
-//! What taking and giving back revisions needs of the file system: barriers, transactions and blocks of trees.
+//! The operations that taking and freeing revisions needs: barriers, transactions and blocks of trees.
 //!
 //! Takes   the shared state of an open file system
-//! Gives   moments at which everything is committed, changes of rows, stored and opened blocks
-//! Never   knows what a tree looks like
+//! Gives   moments at which everything is committed; changes of rows; stored and opened blocks
+//! Never   knows the form of a tree
 //! Spec    spec/6-history.md
 //!
 //! Invariants
-//!  (1) A barrier commits everything acknowledged before, and holds all mutations until it has passed.
+//!  (1) A barrier commits everything acknowledged before it, and blocks all mutations until it ends.
 
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SegmentId};

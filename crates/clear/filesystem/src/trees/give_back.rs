@@ -1,12 +1,13 @@
-//! Gives back what nothing names any more: nodes of removed trees, and with them what only they named.
+//! Frees unreferenced nodes of removed trees, and everything that only they referenced.
 //!
 //! Takes   released blocks
-//! Gives   their space, node by node
-//! Never   touches more than a bounded part in one transaction, or goes below a node that something still names
+//! Gives   their space, freed node by node
+//! Never   touches more than a bounded part in one transaction, or goes below a node that is still referenced
 //! Spec    spec/6-history.md, section 6.7
 //!
 //! Invariants
-//!  (1) The transaction that removes a node's row also takes one reference from each block that the node names.   [6.7.2]
+//!  (1) The transaction that removes a node's row also takes one reference from each block that the node
+//!      refers to.                                                                                              [6.7.2]
 //!  (2) Nothing is removed while blocks are held.                                                               [6.6.2]
 
 use std::collections::HashMap;

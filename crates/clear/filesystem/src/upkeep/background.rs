@@ -1,9 +1,9 @@
-//! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
+//! Background work: drains by timer and bound, commits, purges, finished segments, and space.
 //!
 //! Takes   notes of work from the operations
-//! Gives   that work done, by one thread or by `tick`; what changed is committed 1 to 2 s after the last change, and every 3 s while
-//!         there are more (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file does nothing
-//! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
+//! Gives   that work done, by one thread or by `tick`. Changes are committed 1 to 2 s after the last one, and every 3 s
+//!         while there are more (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file does nothing
+//! Never   loses a note while the vault is open; after a crash, opening finds the work again from the rows
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};

@@ -1,11 +1,11 @@
-//! Empties sparse segments: what lives in them moves, and they go.
+//! Empties sparse segments: moves their live blocks, so that the segments can be removed.
 //!
 //! Takes   rows of segments
-//! Gives   free space, for the least copying
+//! Gives   free space, with the least copying
 //! Never   opens a block that it does not have to move
 //!
 //! Invariants
-//!  (1) A moved block has one row all the time; its old bytes stay until their segment is removed.
+//!  (1) A moved block has one row at every moment. Its old bytes stay until their segment is removed.
 
 use strongroom_format::SegmentId;
 use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};

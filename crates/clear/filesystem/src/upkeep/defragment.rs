@@ -1,4 +1,4 @@
-//! Rewrites a cell that small overwrites have cut into many blocks as one block per contiguous run.
+//! Rewrites a cell (64 KiB of a file) that small overwrites split into many blocks, as one block per contiguous run.
 //!
 //! Takes   a cell with too many fragments
 //! Gives   the same bytes in fewer blocks

@@ -1,8 +1,8 @@
-//! A new epoch begins while everybody works: the segments of the one before are ended.
+//! Begins a new epoch during other operations, and ends the segments of the epoch before.
 //!
 //! Takes   the sealer of a new epoch
 //! Gives   no open segment and no log sealed with keys of an earlier epoch
-//! Never   ends a segment under other keys than those it was written under, while they are at hand
+//! Never   ends a segment under other keys than its own, while its own are available
 //!
 //! Invariants
 //!  (1) A segment that is unfinished when the new epoch begins is ended with the keys of its own epoch.    [3.8]

@@ -1,15 +1,15 @@
-//! Takes blocks out of the vault although trees name them: their rows stay, their bytes go.
+//! Erases blocks although trees refer to them: their rows stay, their bytes are removed.
 //!
-//! Takes   blocks, each with the count of references that it had when it was chosen
-//! Gives   rows that say that they were erased, and segments without their bytes
-//! Never   erases a block that got or lost a reference since it was chosen
+//! Takes   blocks, each with the reference count that it had when it was chosen
+//! Gives   rows that mark them as erased, and segments without their bytes
+//! Never   erases a block whose references changed since it was chosen
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) An erased block keeps its row and its references, so that what names it can be given back like anything
-//!      else. It lies in a segment of its own that has no file, so it is not taken for a lost one.    [6.11.3]
-//!  (2) Equal content that is stored again gets bytes of its own.                                      [6.11.4]
-//!  (3) The place of an erased block in that segment says when it was erased.                          [6.11.3]
+//!  (1) An erased block keeps its row and its references, so that whatever refers to it can be freed as usual. Its row
+//!      names a special segment that has no file, so it is not reported as lost.                      [6.11.3]
+//!  (2) Equal content that is stored again gets new bytes.                                             [6.11.4]
+//!  (3) The offset of an erased block in that special segment is the time of its erasure.              [6.11.3]
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,14 @@
-//! Lets the files of segments go that a remote has; their rows stay, so that they come back when something in them is read.
+//! Removes files of segments that a remote has. Their rows stay, so that a file is fetched when something in it is read.
 //!
-//! Takes   segments of which the caller has proven that a remote has them now
-//! Gives   room on the disk
-//! Never   lets go of what no remote is known to have, of nodes of trees, or of what a backup or a push needs
+//! Takes   segments that a remote has now, as the caller has proven
+//! Gives   free space on the disk
+//! Never   removes a file that no remote is known to have, that holds nodes of trees, or that a backup or a push needs
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
-//!  (1) A file goes only after a durable commit says that the segment is away: cut anywhere, it is here or will be fetched.
-//!  (2) A segment that is away holds content of files and nothing else: trees and names need no remote.
+//!  (1) A file is removed only after a durable commit marks its segment as away. So after an interruption at any point
+//!      the file is here or will be fetched.
+//!  (2) A segment that is away holds only content of files, so trees and names never need a remote.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
-//! Removes the rows of nodes that have neither names nor references, and of large holes, in bounded steps.
+//! Removes, in bounded steps, the rows of large holes and of nodes that have neither names nor references.
 //!
-//! Takes   an inode without names, or with holes
-//! Gives   its blocks' references back; the row of inode or hole is removed last, so that a crash finds the rest at open
+//! Takes   an inode without names, or an inode with holes
+//! Gives   freed references to its blocks. The row of the inode or hole is removed last, so that after a crash opening
+//!         finds the rest
 //! Never   touches an unbounded number of rows in one hold of the writer
 
 use std::sync::Arc;

@@ -1,16 +1,16 @@
-//! Re-seals in the background what the keys of earlier epochs sealed, so that those keys can go.
+//! Re-seals in the background everything that is sealed under keys of earlier epochs, so that those keys can be removed.
 //!
 //! Takes   a file system in which a new epoch has begun
-//! Gives   the same blocks under the newest keys and their old names, in new segments; the old segments go
-//! Never   looks like an edit, or holds anybody up longer than one step takes
+//! Gives   the same blocks under the newest keys with the same ids, in new segments; the old segments are removed
+//! Never   looks like an edit, or blocks a caller longer than one step takes
 //! Spec    spec/1-keys.md, section 1.10
 //!
 //! Invariants
-//!  (1) A block's row keeps the old epoch and place until its newly sealed bytes have a place. The commit that changes the
+//!  (1) A block's row keeps the old epoch and place until the re-sealed bytes have a place. The commit that changes the
 //!      row syncs these bytes first.                                                          [1.10.2]
-//!  (2) `Done` is said when a durable commit has neither a block nor a segment of an earlier epoch.   [1.10.3]
+//!  (2) `Done` is returned only when a durable commit has neither a block nor a segment of an earlier epoch.  [1.10.3]
 //!
-//! How far it has come is in the rows: the next process that opens the vault continues from there.
+//! The rows record the progress: the next process that opens the vault continues from them.
 
 use std::collections::HashSet;
 

@@ -1,14 +1,16 @@
-//! Gives back what was removed before anything is refused, and bounds waste.
+//! Frees the space of removed content before a write is refused, and bounds waste.
 //!
-//! Takes   how many bytes somebody wants to store
-//! Gives   room for them, as far as removed content makes some
+//! Takes   the number of bytes that a caller wants to store
+//! Gives   space for them, as far as removed content can be freed
 //! Never   waits for memory or space with a lock held
 //! Spec    spec/5-crash-contract.md, [5.11] and [5.12]
 //!
 //! Invariants
-//!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk meanwhile.  [5.11]
-//!  (2) Waste, the sealed bytes in segments that no block has any more, is at most the sum of half of what lives and
-//!      `waste_bytes_max`: the background sees to it, and a caller that writes faster than that does it too.        [5.12]
+//!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk
+//!      meanwhile.                                                                                               [5.11]
+//!  (2) Waste is the sealed bytes in segments that belong to no block any more. It is at most the sum of
+//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound; a caller that writes
+//!      faster than the background helps.                                                                        [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,15 +1,15 @@
-//! The end of a segment: its table of contents once it is full, and its removal once it is empty.
+//! Ends segments: writes the table of contents of a full one, and removes an empty one.
 //!
-//! Takes   rows about segments, and blocks that wait for one
-//! Gives   segments that are finished; free space
+//! Takes   rows of segments, and blocks that wait for a segment
+//! Gives   finished segments; free space
 //! Never   unlinks a segment that a durable commit still references
 //!
 //! Invariants
-//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row is removed only once the
-//!      removal is durable: a file that came back after a power cut would be one that nothing explains. At opening
-//!      `open.rs` also removes files of this vault's own earlier runs that no block was ever committed to.
-//!  (2) A block that a snapshot needs has a reference and counts in `live_bytes`, so its segment is not empty; while a backup
-//!      runs (`keepers`, `damage/backup.rs`) no segment is unlinked.
+//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`. Its row is removed only once
+//!      the removal is durable: if the file came back after a power cut, nothing would explain it. At opening,
+//!      `open.rs` also removes files of this vault's own earlier runs to which no block was ever committed.
+//!  (2) A block that a snapshot needs has a reference and counts in `live_bytes`, so its segment is not empty. While a
+//!      backup runs (`keepers`, `damage/backup.rs`) no segment is unlinked.
 
 use std::sync::atomic::Ordering;
 

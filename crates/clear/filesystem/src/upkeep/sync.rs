@@ -1,8 +1,8 @@
-//! `fsync` and `sync`: what callers wait for until it is durable.
+//! `fsync` and `sync`: waits until a file, or everything, is durable.
 //!
 //! Takes   a file, or everything
 //! Gives   its durability, by a record of the intent log or by a commit
-//! Never   gives up on a full disk before removed content was given back
+//! Never   fails because of a full disk before removed content was freed
 
 use strongroom_metadata::{InodeId, NodeKind, SegmentNumber};
 

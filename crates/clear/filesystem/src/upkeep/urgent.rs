@@ -1,8 +1,8 @@
-//! Does what was noted for the background.
+//! Carries out the noted background work.
 //!
 //! Takes   notes of work
-//! Gives   the noted work carried out
-//! Never   stops at an error: it gives the first, and what failed is noted again or found again at open
+//! Gives   that work done
+//! Never   stops at an error: it returns the first error, and failed work is noted again or found again at the next opening
 
 use strongroom_metadata::InodeId;
 

@@ -1,4 +1,4 @@
-//! What operations cost: seals, bytes, disk flushes, SQL statements. Counts do not drift as times do.
+//! The costs of operations: seals, bytes, disk flushes, SQL statements. Unlike times, counts are the same in every run.
 
 use strongroom_filesystem::{Caller, Counters, InodeId, SetAttributes};
 

@@ -1,4 +1,4 @@
-//! Epochs that begin while the file system is used: what was sealed before opens, what comes after is of the new one.
+//! Epochs that begin while the file system is used: content sealed before still opens, and later content belongs to the new epoch.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Blocks sealed by somebody who had the keys of an epoch and is no member any more.
+//! Blocks forged by a former member who had the keys of an epoch.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The hash of a content is that of the bytes which a reader sees, and is never that of bytes which he saw before.
+//! The hash of a content covers the bytes that a reader sees now, and never bytes that a reader saw before.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Content that is stored again mends what was damaged: no new name leads to a block that does not open.
+//! Storing the same content again repairs damage: no new name leads to a block that does not open.
 
 use std::path::PathBuf;
 

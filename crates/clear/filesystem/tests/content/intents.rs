@@ -1,4 +1,4 @@
-//! Small syncs through the intent log: what they cost, and that a crash loses nothing of them and brings nothing old back.
+//! Small syncs through the intent log: their costs, and that a crash loses none of them and restores no older content.
 
 use std::collections::VecDeque;
 

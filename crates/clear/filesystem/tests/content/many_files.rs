@@ -1,4 +1,4 @@
-//! What many small files cost together, as a large source tree has them: reads of segments, statements, pages, flushes.
+//! The cost of many small files together, as in a large source tree: reads of segments, statements, pages, flushes.
 
 use strongroom_filesystem::{Caller, InodeId};
 

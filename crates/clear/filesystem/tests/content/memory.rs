@@ -1,4 +1,4 @@
-//! What stays in memory, over all files.
+//! Extents of all files together stay within their bound in memory.
 
 use crate::support::{Lab, ROOT};
 use crate::{all, pattern};

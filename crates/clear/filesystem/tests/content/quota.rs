@@ -1,4 +1,4 @@
-//! A vault that may take so many bytes and no more.
+//! A vault with a quota.
 
 use strongroom_filesystem::{Caller, Error, NodeKind, SetAttributes};
 

@@ -1,4 +1,4 @@
-//! What `fallocate` promises: room for one file that no other writer gets.
+//! The guarantee of `fallocate`: space for one file that no other writer gets.
 
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId};
 

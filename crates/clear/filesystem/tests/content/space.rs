@@ -1,4 +1,4 @@
-//! What was removed makes room again: at once, for whoever writes next, and by a stated bound.
+//! The space of removed content is free again: at once, for the next writer, and within a stated bound.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -1,4 +1,4 @@
-//! What the nodes of snapshots' trees cost in reads of segments: a node is small, and its neighbours are wanted next.
+//! The reads of segments for the nodes of snapshots' trees: a node is small, and its neighbours are read next.
 
 use strongroom_filesystem::{Caller, Error, InodeId, Listing, Taken};
 use strongroom_history::{NewRevision, RevisionId};

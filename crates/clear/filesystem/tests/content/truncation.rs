@@ -1,4 +1,4 @@
-//! Truncating and punching files of many regions: at once for whoever looks, in steps for the rows.
+//! Truncating and punching files of many regions: observers see the result at once, and the rows are deleted in steps.
 
 use strongroom_filesystem::{
     AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, XattrMode, limits::Thresholds,

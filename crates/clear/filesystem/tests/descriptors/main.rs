@@ -1,4 +1,5 @@
-//! A process that may open no file more for a while. The only test of this program: it changes a limit of its process.
+//! A process that temporarily cannot open any more files. This program has only one test, because it changes a limit of
+//! its process.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Removal of directories, and what a removed one still is.
+//! Removal of directories, and the state of a removed one that is still in use.
 
 use strongroom_filesystem::{Error, NodeKind, RenameMode};
 

@@ -1,4 +1,4 @@
-//! Hard links, removal of names, and nodes without one.
+//! Hard links, removal of names, and nodes without a name.
 
 use strongroom_filesystem::{Error, NodeKind};
 

@@ -1,4 +1,4 @@
-//! The namespace half of the file system, through its public methods: what Linux does on ext4 is the measure.
+//! The namespace half of the file system, through its public methods: the reference is the behaviour of Linux on ext4.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Renames: what moves, what is replaced, what is refused.
+//! Renames: the names that move, the names that are replaced, and the requests that are refused.
 
 use strongroom_filesystem::{Error, InodeId, NodeKind, RenameMode};
 

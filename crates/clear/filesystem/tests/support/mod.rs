@@ -1,6 +1,6 @@
-//! A file system in a temporary folder, with a clock that moves at each look and users to act for.
+//! A file system in a temporary folder, with users, and a clock that advances each time it is read.
 //!
-//! Whoever drops a `Lab` checks the vault: every test ends in a sound one.
+//! Dropping a `Lab` checks the vault, so every test ends in a sound one.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

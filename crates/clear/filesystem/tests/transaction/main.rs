@@ -1,4 +1,4 @@
-//! A list of operations happens whole or not at all, in memory and on the disk.
+//! A list of operations takes effect as a whole or not at all, in memory and on the disk.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,8 +1,8 @@
-//! Fills the last sector of a batch, so that only whole sectors show.
+//! Fills the last sector of a batch, so that outsiders see its length in whole sectors only.
 //!
-//! Takes   the index of a batch and how long its blocks are
-//! Gives   sealed index ‖ noise ‖ sealed lengths, which fill the batch's last sector; from these, the index of a batch
-//! Never   leaves zeros where sealed bytes end
+//! Takes   the index of a batch, and the length of its blocks
+//! Gives   sealed index ‖ noise ‖ sealed lengths, which fill the batch's last sector; and the index again from these
+//! Never   leaves zeros after sealed bytes
 //! Spec    spec/3-segment.md, [3.13] to [3.15]
 
 use crate::blocks::block_sealer::BlockSealer;

@@ -1,12 +1,13 @@
-//! Joins suite, compartment, keys and provider into the one value that seals and opens.
+//! Combines suite, compartment (the part of a vault that the keys are for), keys and provider into the one value that
+//! seals and opens.
 //!
-//! Takes   the keys that unlocking gave
+//! Takes   the keys of an unlocked vault
 //! Gives   a `BlockSealer`, cheap to clone and usable from every thread
-//! Never   shows a key, or changes under a clone that somebody else holds
+//! Never   shows a key, or changes a clone that other code holds
 //! Spec    spec/2-block.md
 //!
 //! Invariants
-//!  (1) There is at least one epoch, each number occurs once, in rising order; the last one seals.
+//!  (1) There is at least one epoch. Epoch numbers rise, and no number occurs twice. The last epoch seals.
 //!  (2) Nothing is sealed by a provider that did not pass its self-test.
 
 use crate::blocks::compression::Compression;

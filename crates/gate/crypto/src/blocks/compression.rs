@@ -1,13 +1,13 @@
-//! Turns content into fewer bytes before it is sealed, if that saves enough, and back.
+//! Compresses content before it is sealed, if that saves enough, and decompresses it.
 //!
-//! Takes   the bytes of a block's content; or a frame that was opened, and so was sealed by somebody with the keys
+//! Takes   the content of a block; or an opened frame, which a key holder must have sealed
 //! Gives   a zstd frame that is at least an eighth shorter, or nothing; or the content again
 //! Never   seals or opens anything, or allocates more than a block can hold
 //! Spec    spec/2-block.md, [2.29] to [2.33]
 //!
 //! Invariants
-//!  (1) A frame says how long its content is, and is refused before anything is allocated if that is more than a
-//!      block holds.                                                                           [2.31]
+//!  (1) A frame states the length of its content. It is refused before anything is allocated if that is more
+//!      than a block holds.                                                                    [2.31]
 //!  (2) A frame is refused if bytes follow it, or if anything else is needed to read it.       [2.31]
 
 use std::cell::RefCell;

@@ -1,14 +1,14 @@
-//! Turns sealed blocks back into clear bytes, or refuses.
+//! Opens sealed blocks, or refuses them.
 //!
-//! Takes   the epoch, kind, name and clear length from somebody who is trusted, and sealed bytes from anywhere
-//! Gives   clear bytes whose authenticity is proven, or an `OpenError`
-//! Never   gives a byte of what is not proven, panics on hostile bytes, or says why a proof failed
+//! Takes   the epoch, kind, id and clear length from a trusted caller, and sealed bytes from anywhere
+//! Gives   clear bytes that are proven authentic, or an `OpenError`
+//! Never   gives a byte that is not proven, panics on hostile bytes, or says why a proof failed
 //! Spec    spec/2-block.md, [2.20] to [2.23]
 //!
-//! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment, were
-//! sealed under this name. `open_range` proves that a holder of the epoch's key sealed the chunks under this
-//! name: enough when the name comes from authenticated metadata and every holder of that key is a member still. Where one
-//! was retired since, it opens the whole block and makes the full proof too.
+//! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment,
+//! were sealed under this id. `open_range` proves that a holder of the epoch's key sealed the chunks under this id.
+//! That is enough if the id comes from authenticated metadata and every holder of that key is still a member. If a
+//! member was retired since, `open_range` opens the whole block and makes the full proof too.
 
 use crate::blocks::block_sealer::{BlockSealer, Parts};
 use crate::blocks::compression;

@@ -1,13 +1,13 @@
-//! Seals small records that must hide even whether two are equal, and opens them.
+//! Seals and opens small records that must not even reveal whether two of them are equal.
 //!
 //! Takes   clear bytes, and 32 random bytes for the salt
-//! Gives   salt ‖ name ‖ sealed chunks, and back
-//! Never   trusts the name beside the record: it is recomputed on every open
+//! Gives   salt ‖ id ‖ sealed chunks, and back
+//! Never   trusts the id stored with the record: it is recomputed on every open
 //! Spec    spec/2-block.md, [2.24] to [2.27]
 //!
 //! Invariants
-//!  (1) A dead random generator reveals at most that two records are equal; so does a record without a salt.    [2.25]
-//!  (2) Only with the epoch's key can a guess at a record's content be checked against its name.    [2.24]
+//!  (1) A failed random generator reveals at most that two records are equal; so does a record without a salt.  [2.25]
+//!  (2) A guess at a record's content can be compared with its id only with the epoch's key.        [2.24]
 
 use crate::blocks::block_sealer::BlockSealer;
 use crate::blocks::open::{OpenError, open_chunks};

@@ -1,14 +1,14 @@
-//! Turns clear blocks into sealed ones, so that nobody without the vault's keys can read, alter or swap them.
+//! Seals clear blocks, so that nobody without the vault's keys can read, alter or swap them.
 //!
 //! Takes   clear bytes and their kind
-//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`; if the sealer compresses and that saves
-//!         enough, the block gets the kind that means compressed
+//! Gives   a `SealedBlock`, one tag per chunk longer than its content, named by its `BlockId`. If the sealer compresses
+//!         and that saves enough, the block gets the kind that means compressed
 //! Never   stores, chooses keys, or names a crypto library
 //! Spec    spec/2-block.md, [2.1] to [2.19]
 //!
 //! Invariants
 //!  (1) One key and nonce never seal two different plaintexts.      [2.14]
-//!  (2) The name is computed over exactly the bytes encrypted.       [2.7]
+//!  (2) The id is computed over exactly the bytes that are encrypted.     [2.7]
 
 use crate::blocks::block_sealer::{BlockSealer, Parts};
 use crate::blocks::compression::{Compression, with_shorter};

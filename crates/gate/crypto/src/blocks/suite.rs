@@ -1,13 +1,13 @@
-//! Turns what a block is into its name, and its name into the key and nonces that seal it.
+//! Derives a block's id from its content, and the key and nonces that seal it from its id.
 //!
-//! Takes   kind, compartment, salt and clear bytes; the keys of the vault
-//! Gives   the `BlockId`, and from it a `BlockSecret` that serves one plaintext only
-//! Never   encrypts, stores a nonce, counts one or draws one at random
+//! Takes   kind, compartment (the part of the vault that the keys are for), salt and clear bytes; the keys of the vault
+//! Gives   the `BlockId`, and from it a `BlockSecret` that is used for one plaintext only
+//! Never   encrypts; stores, counts or randomly draws a nonce
 //! Spec    spec/2-block.md, [2.1] to [2.17]
 //!
 //! Invariants
-//!  (1) Two plaintexts, or one plaintext in two contexts, never share a `BlockSecret`.     [2.12] [2.14]
-//!  (2) Within a block no two chunks share a nonce, and only the last is flagged. [2.17]
+//!  (1) Two plaintexts, or one plaintext in two contexts, never share a `BlockSecret`.            [2.12] [2.14]
+//!  (2) Within a block no two chunks share a nonce, and only the last is flagged.                        [2.17]
 
 use crate::keys::{BlockKey, KEY_BYTES};
 use crate::providers::{Blake3, NONCE_BYTES_MAX, Nonce};

@@ -1,15 +1,15 @@
-//! Changes who can open a vault: adds, replaces and removes key slots and devices, and begins epochs.
+//! Changes which keys open a vault: adds, replaces and removes key slots and devices, and begins epochs.
 //!
 //! Takes   an unlocked keyring and the change to make
 //! Gives   the next header's bytes and the keyring that belongs to it; the old keyring stays as it is
-//! Never   gives a key to somebody who is retired, or leaves a vault that nobody can unlock
+//! Never   gives a key to a retired member, or leaves a vault that nobody can unlock
 //! Spec    spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) A retired key or device has no slot, no grant, and gets no key of the epoch that begins.    [1.4.8]
-//!  (2) Every change makes a higher generation.                                               [1.7.5]
-//!  (3) Whoever could open a slot could also open the replica file beside it and sign as its device. Therefore every
-//!      record that retires anybody also retires the signing device and adds a new one in its place.   [1.4.10]
+//!  (1) A retired slot or device is removed with its grants, and gets no key of the epoch that begins.  [1.4.8]
+//!  (2) Every change raises the generation.                                                   [1.7.5]
+//!  (3) A person who could open a slot could also open the replica file of this copy and sign as its device. So every
+//!      record that retires a member also retires the signing device and adds a new one in its place.  [1.4.10]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};

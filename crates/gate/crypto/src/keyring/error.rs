@@ -1,4 +1,4 @@
-//! What can go wrong with keys: when opening a vault, and when changing who can open it.
+//! The errors of keys: when a vault is opened, and when its key slots or devices are changed.
 
 use crate::membership::Forged;
 use crate::membership::grant::GrantError;

@@ -1,14 +1,14 @@
-//! Continues from the keys in use to those of a later header of the same vault, without a secret.
+//! Moves on, without a secret, from the keys in use to those of a later header of the same vault.
 //!
-//! Takes   a keyring, and the exact bytes of a header that somebody made from it
-//! Gives   the keyring of that header, for the same device or slot, or for the device that a handover brings
-//! Never   writes; never accepts a header that shuts out a member
+//! Takes   a keyring, and the exact bytes of a header that another keyring holder made from it
+//! Gives   the keyring of that header, for the same device or slot, or for the device in a handover
+//! Never   writes; never accepts a header that locks out a member
 //! Spec    spec/1-keys.md, section 1.9
 //!
-//! Checked as when unlocking, except that no slot is opened; and also:
+//! The checks are those of unlocking, except that no slot is opened, and also:
 //!  (1) the membership chain continues the one in use, and the generation does not fall;
-//!  (2) every slot is a member's, and every member has the key of every epoch that is granted: a header that would
-//!      shut somebody out is refused before it is stored.                                      [1.5.5]
+//!  (2) every slot belongs to a member, and every member has the key of every granted epoch: a header that would lock
+//!      out a member is refused before it is stored.                                           [1.5.5]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::UnlockError;

@@ -1,7 +1,7 @@
 //! Makes a new vault's keys: its first device, its key slots, epoch 0, and the record whose hash is the vault id.
 //!
 //! Takes   at least one key slot to make, a suite, randomness and the time
-//! Gives   the bytes of the first header, and the keyring acting as the first device
+//! Gives   the bytes of the first header, and the keyring of the first device
 //! Never   writes anything
 //! Spec    spec/1-keys.md, section 1.4
 

@@ -1,7 +1,7 @@
-//! Says who belongs to a vault, and who added them in which record.
+//! Lists the members of a vault, with the record that added each and its signer.
 //!
 //! Takes   a verified chain of membership records
-//! Gives   its members of now, and what single records did
+//! Gives   its current members, and the changes that single records made
 //! Never   needs a secret: the chain is public
 //! Spec    spec/1-keys.md, section 1.4
 

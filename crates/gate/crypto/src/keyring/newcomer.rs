@@ -1,12 +1,13 @@
-//! Makes the keys of a device that another one lets in, and lets one in.
+//! Makes the keys of a new device, and lets a new device into the vault.
 //!
-//! Takes   what shall open the new device's copy; or what a new device sent about itself
-//! Gives   the device's secrets and what it sends; or the header in which it is a member, with a key slot of its own
-//! Never   sends a secret: the request is public, and the keys of the vault come to it as grants
+//! Takes   the secret that will open the new device's copy; or the request of a new device
+//! Gives   the device's secrets and its request; or the header in which it is a member, with a key slot of its own
+//! Never   sends a secret: the request is public, and the new device gets the keys of the vault as grants
 //! Spec    spec/11-sync.md, section 11.7; spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) Whatever a new device sent, the header that lets it in opens for everybody for whom the one before did.  [11.7.7]
+//!  (1) Whatever a new device sent, the header that lets it in opens for everyone for whom the header before
+//!      it opened.                                                                                             [11.7.7]
 
 use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::slot::NewSlot;

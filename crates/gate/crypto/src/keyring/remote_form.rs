@@ -1,12 +1,13 @@
-//! Turns the header of a vault into the form that remotes get, which lets nobody try passphrases, and back.
+//! Turns the header of a vault into the form for remotes, which nobody can try passphrases against, and back.
 //!
 //! Takes   a keyring
 //! Gives   the bytes of its header in either form
-//! Never   lets what a passphrase slot takes out but sealed for members, unless the header says so
+//! Never   gives out the data of a passphrase slot except sealed for members, unless the header allows it
 //! Spec    spec/1-keys.md, [1.7.6] to [1.7.10]
 //!
 //! Invariants
-//!  (1) Whoever has the keys makes the same bytes of each form from the other: no device can tell which one it was read in.    [1.7.8]
+//!  (1) A key holder makes the same bytes of each form from the other, so no device can find out which form it
+//!      read.                                                                                                   [1.7.8]
 
 use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::unlock::check_argon2;

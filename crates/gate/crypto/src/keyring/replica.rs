@@ -1,12 +1,12 @@
-//! Turns what one copy of a vault keeps for itself into `replica.json` and back: its name, its device, its metadata key.
+//! Turns the private data of one copy of a vault into `replica.json` and back: its name, its device, its metadata key.
 //!
 //! Takes   a keyring, and the bytes of the file or the values for it
 //! Gives   the reverse: values for bytes, bytes for values
-//! Never   lets the metadata key or the device's seed out unsealed
+//! Never   gives out the metadata key or the device's seed unsealed
 //! Spec    spec/1-keys.md, section 1.8
 //!
 //! Invariants
-//!  (1) The sealed part repeats the instance id, so parts of two files cannot be put together.  [1.8.3]
+//!  (1) The sealed part repeats the instance id, so that parts of two files cannot be combined.  [1.8.3]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::{KeyError, UnlockError};

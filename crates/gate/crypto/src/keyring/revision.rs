@@ -1,12 +1,12 @@
-//! Signs revisions as a device, and checks whether a signature is by a device that ever belonged to the vault.
+//! Signs revisions as a device, and checks whether a signature was made by a device that ever belonged to the vault.
 //!
 //! Takes   an unlocked keyring, and the ids of revisions
-//! Gives   signatures, and whether one counts
-//! Never   shows a secret key, or knows what a revision says
+//! Gives   signatures, and whether a signature is valid
+//! Never   shows a secret key, or knows the content of a revision
 //! Spec    spec/6-history.md, section 6.2
 //!
 //! Invariants
-//!  (1) A signature is over a label and a revision's id, so it means nothing else.    [6.2.3]
+//!  (1) A signature covers a label and a revision's id, so it is valid for nothing else.  [6.2.3]
 
 use crate::keyring::Keyring;
 use crate::locked::Locked;

@@ -1,7 +1,7 @@
-//! What a copy of a vault keeps of the newest header that it has seen, so that no older or other one takes its place.
+//! Remembers the newest header that a copy of a vault has seen, so that no older or different one replaces it.
 //!
-//! Takes   a keyring, or the bytes that were kept
-//! Gives   the reverse: bytes for a keyring, what was kept for bytes; and whether a header continues what was seen
+//! Takes   a keyring, or the remembered bytes
+//! Gives   bytes for a keyring, the remembered facts for bytes; and whether a header continues the one that was seen
 //! Never   trusts a number alone: a removed member can write any generation into an old header
 //! Spec    spec/1-keys.md, [1.9.7]
 

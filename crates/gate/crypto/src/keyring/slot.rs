@@ -1,13 +1,14 @@
-//! Turns a principal's seed into the payload of a key slot, and back with the secret that opens it.
+//! Seals a principal's seed as the payload of a key slot, and opens it with the slot's secret. A principal is a device or a slot.
 //!
-//! Takes   a seed and the vault id, and what a person has: a passphrase, code, file or key
-//! Gives   the payload, sealed; or the seed and vault id again
-//! Never   distinguishes a wrong secret from a changed payload: nobody can
+//! Takes   a seed and the vault id, and a user's secret: a passphrase, code, file or key
+//! Gives   the sealed payload; or the seed and vault id again
+//! Never   distinguishes a wrong secret from a changed payload, because that is impossible
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants
-//!  (1) Opening recomputes the payload's name under a key of the same secret, so that no two secrets open one payload. [1.6.3]
-//!  (2) The payload holds the vault id, so that a slot moved into another vault is found.                             [1.6.2]
+//!  (1) Opening recomputes the payload's id under a key from the same secret, so that no two secrets open one
+//!      payload.                                                                                        [1.6.3]
+//!  (2) The payload holds the vault id, so that a slot copied from another vault is noticed.                    [1.6.2]
 
 use crate::blocks::block_sealer::BlockSealer;
 use crate::keyring::error::KeyError;

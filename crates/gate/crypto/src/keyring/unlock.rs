@@ -1,19 +1,19 @@
-//! Opens a vault's keys from its header and something a person has, and believes nothing before it is checked.
+//! Opens a vault's keys with its header and a user's secret, and trusts nothing before it is checked.
 //!
 //! Takes   the exact bytes of `vault.json`, a secret, and the newest generation seen before
 //! Gives   a `Keyring`, or an error that says which check failed
-//! Never   writes, or distinguishes a wrong secret from a slot that was tampered with: nobody can
+//! Never   writes, or distinguishes a wrong secret from a slot that was tampered with, because that is impossible
 //! Spec    spec/1-keys.md, section 1.9
 //!
-//! Order of the checks, cheapest first; each is needed, none trusts a later one:
-//!  (1) length, checksum, format, every field and bound         damaged or not ours            [1.9.1]
+//! Order of the checks, cheapest first. Each is needed, and none relies on a later one:
+//!  (1) length, checksum, format, every field and bound         damaged, or no header          [1.9.1]
 //!      and whether this build and processor compute its suite  no provider
 //!  (2) genesis hash = vault id; each record follows            forged membership              [1.9.2]
 //!  (3) a slot opens, its payload names this vault              wrong secret, foreign slot     [1.9.3]
-//!  (4) the slot's principal is a member as a slot              removed slot put back          [1.9.4]
+//!  (4) the slot's principal is a member as a slot              removed slot restored          [1.9.4]
 //!  (5) the newest epoch's grant opens and matches              forged grant                   [1.9.5]
 //!  (6) MAC of the exact bytes under the newest epoch           edited header                  [1.9.6]
-//!  (7) generation not below the last one seen                  older header put back          [1.9.7]
+//!  (7) generation not below the last one seen                  older header restored          [1.9.7]
 
 use crate::keyring::error::UnlockError;
 use crate::keyring::slot::{Secret, open};

@@ -1,15 +1,15 @@
 //! Runs the providers of an algorithm against one another.
 //!
-//! Takes   algorithms, sizes, counts of threads, a clock, and how long it may take
-//! Gives   rows: for each algorithm, work, size and count of threads the figure of every provider that can run here
-//! Never   measures one provider after the other: rounds go over all of them in turns, so that a machine that gets
-//!         slower meanwhile does so for all
-//! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
+//! Takes   algorithms, sizes, counts of threads, a clock, and a time limit
+//! Gives   rows: for each algorithm, kind of work, size and count of threads, the figure of every provider that runs here
+//! Never   measures one provider after the other: each round measures all of them in turn, so that a machine that slows
+//!         down meanwhile affects all equally
+//! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) Every provider of a row does the same work, with key and buffers of its own.
-//!  (2) After the time is up nothing new begins, except that a thorough measurement finishes its first round, so
-//!      that all providers have a figure on a machine however slow.
+//!  (1) Every provider of a row does the same work, with its own key and buffers.
+//!  (2) After the time limit nothing new begins, except that a thorough measurement finishes its first round. So every
+//!      provider gets a figure on any machine, however slow.
 
 use std::sync::Barrier;
 use std::time::Duration;

@@ -1,13 +1,13 @@
-//! Turns the rounds of a measurement into a figure with its spread, and figures into the fastest.
+//! Turns the rounds of a measurement into a figure with its spread, and finds the fastest of several figures.
 //!
-//! Takes   speeds of the same work, one for each round, of competitors that took turns
-//! Gives   median and spread; which is fastest, and which are within its spread
-//! Never   asks the time
-//! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
+//! Takes   speeds of the same work, one for each round, of providers measured in turn
+//! Gives   median and spread; the fastest figure, and the figures that tie with it
+//! Never   reads the clock
+//! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) The fastest has the greatest median; the first of equals. Spreads change how it is reported, never which it is.
-//!  (2) Two figures tie when the spread of the fastest reaches down to that of the other.
+//!  (1) The fastest has the greatest median; of equal ones the first. Spreads change only how it is reported.
+//!  (2) A figure ties with the fastest if their spreads overlap.
 
 /// Speeds of one competitor: rounds that took turns with the others'.
 #[derive(Clone, Debug, PartialEq)]

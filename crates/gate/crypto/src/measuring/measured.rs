@@ -1,15 +1,15 @@
-//! Measures the providers of this machine, and gives what follows: which provider computes what, and how sealing is shared out.
+//! Measures the providers on this machine, and chooses which provider computes what, and how sealing is shared among threads.
 //!
-//! Takes   a clock, how long it may take, how many cores there are
-//! Gives   every figure, and the `Choice` that follows from exactly these figures
-//! Never   sets the choice, keeps it, or measures while an operation runs: the caller says when
-//! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
+//! Takes   a clock, a time limit, and the number of cores
+//! Gives   every figure, and the `Choice` made from exactly these figures
+//! Never   applies or stores the choice, or measures during an operation: the caller decides when
+//! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
 //!  (1) For each work and size the fastest on one thread is chosen.
-//!  (2) A row that time was too short for decides nothing.
-//!  (3) That the pool brings no gain is believed only of a long measurement: a machine that happens to be busy
-//!      during a short one (a third of a second) gives the same picture.
+//!  (2) A row that is incomplete because of the time limit decides nothing.
+//!  (3) Only a long measurement can show that the pool brings no gain: a machine that is busy during a short one (a
+//!      third of a second) gives the same picture.
 
 use std::fmt;
 use std::time::Duration;

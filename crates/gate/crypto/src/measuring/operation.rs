@@ -1,9 +1,9 @@
-//! What is done with an algorithm, as an operation that can be repeated and measured.
+//! The operations of an algorithm, in a form that can be repeated and measured.
 //!
-//! Takes   a provider's implementation, a size
+//! Takes   a provider's implementation, and a size
 //! Gives   a closure that does one operation
-//! Never   touches a key of a vault: its keys are fixed numbers
-//! Spec    none: nothing here shows in the format
+//! Never   uses a key of a vault: its keys are fixed numbers
+//! Spec    none: nothing here affects the format
 
 use std::hint::black_box;
 

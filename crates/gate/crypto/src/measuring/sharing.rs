@@ -1,14 +1,14 @@
-//! Finds from which size on sealing is shared out to the pool, and among how many threads.
+//! Finds from which size on the pool shares sealing among threads, and among how many.
 //!
 //! Takes   a sealer, a clock, sizes
-//! Gives   speeds of sealing on the calling thread alone and with the pool; the size where the two lines cross
-//! Never   decides by a single round, or measures a pool that is still awake from the round before
-//! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
+//! Gives   speeds of sealing on the calling thread alone and with the pool; the size at which the pool becomes faster
+//! Never   decides from a single round, or measures a pool that is still awake from the round before
+//! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) If thread counts tie, the smallest is taken: each thread more is memory and a wake-up.
-//!  (2) The crossing is the size for which this rule loses the least time over all measured sizes: seal smaller
-//!      calls on one thread, larger ones with the pool. So one disturbed round moves it by no more than that round is worth.
+//!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
+//!  (2) Smaller calls are sealed on one thread, larger ones with the pool. The boundary is the size that loses the least
+//!      time in total over all measured sizes. So one disturbed round moves it by no more than that round's weight.
 
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
-//! Turns an epoch's keys into grants, one for each member, and back.
+//! Seals an epoch's keys as grants, one for each member, and opens a grant.
 //!
 //! Takes   the keys of an epoch and a member's public keys, or a grant and a member's secrets
-//! Gives   the reverse: a grant for keys, keys for a grant
-//! Never   trusts a grant: whoever reads the public keys can make one, so only the commitment makes it count
+//! Gives   a grant for keys, keys for a grant
+//! Never   trusts a grant: anyone who knows the public keys can make one, so only the commitment makes it valid
 //! Spec    spec/1-keys.md, section 1.5
 //!
 //! Invariants
 //!  (1) An opened grant is returned only if its keys match the commitment given.       [1.5.4]
-//!  (2) A grant is bound to vault, epoch and principal by its info; it opens nowhere else. [1.5.2]
+//!  (2) A grant's info binds it to vault, epoch and principal; it opens nowhere else.                   [1.5.2]
 
 use crate::keys::{EpochKey, IdKey, KEY_BYTES, Purpose};
 use crate::membership::principal::Principal;

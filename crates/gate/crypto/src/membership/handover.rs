@@ -1,8 +1,8 @@
-//! Hands the secrets of a new device to the process that acts as the one it replaces, and to nobody else.
+//! Hands the secrets of a new device only to the process that acts as the device that it replaces.
 //!
-//! Takes   the device that goes and the one that comes
-//! Gives   bytes for the message between two processes, and from them the new device
-//! Never   is stored: whoever once had the secrets of the device that goes could open it
+//! Takes   the old device and the new one
+//! Gives   bytes for a message between two processes, and the new device from these bytes
+//! Never   is stored: anyone who ever had the secrets of the old device could open it
 //! Spec    spec/1-keys.md, [1.4.11]
 
 use crate::locked::Locked;

@@ -1,13 +1,13 @@
-//! Turns a 32-byte seed into a principal: somebody who can be given keys and whose signatures count.
+//! Turns a 32-byte seed into a principal, which receives keys and whose signatures are valid.
 //!
-//! Takes   random bytes, or the seed that a slot or a replica gave
+//! Takes   random bytes, or the seed from a slot or a replica file
 //! Gives   public keys, signatures over membership records, and opened grants (grant.rs)
-//! Never   shows the seed or a secret key; decides who may sign what (membership.rs does)
+//! Never   shows the seed or a secret key; decides what a principal may sign (membership.rs does)
 //! Spec    spec/1-keys.md, section 1.3
 //!
 //! Invariants
 //!  (1) Each use of the seed has its own purpose in the key table.                [1.3.1]
-//!  (2) A signature is over a label and a record's id, so it means nothing else.  [1.4.6]
+//!  (2) A signature covers a label and a record's id, so it is valid for nothing else.  [1.4.6]
 
 use crate::keys::{Purpose, derive};
 use crate::locked::Locked;

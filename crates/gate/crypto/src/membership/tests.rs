@@ -1,4 +1,4 @@
-//! Every way in which a chain can be false is found, and at the record where it is.
+//! Every error in a chain is found, at the record that has it.
 
 use super::*;
 use crate::random::SystemRandom;

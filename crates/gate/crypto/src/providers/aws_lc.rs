@@ -1,4 +1,4 @@
-//! The provider over `aws-lc-rs`: AWS-LC's assembly, with AVX-512 and large Arm cores in mind.
+//! The provider over `aws-lc-rs`: AWS-LC's assembly, optimized for AVX-512 and large Arm cores.
 
 super::like_ring::like_ring!(
     AwsLc,

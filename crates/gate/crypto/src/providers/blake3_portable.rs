@@ -1,8 +1,8 @@
 //! BLAKE3 without vector instructions: used if vector code, or the library's choice of it, gives wrong results.
 //!
-//! The compression function is the `blake3` library's plain one, meant for processors without vector instructions. The library
-//! exposes it for measurements, but its hasher cannot be told to use it. So the tree above the compression function is here: BLAKE3,
-//! section 2. The known answers and the vectors hold it to the same bytes.
+//! The compression function is the portable one of the `blake3` library. The library exposes it for measurements, but
+//! its hasher has no option to use it. So the tree above the compression function is implemented here: BLAKE3, section
+//! 2. The known answers and the vectors ensure that it computes the same bytes.
 
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};

@@ -1,8 +1,8 @@
 //! Every provider of this build.
 //!
-//! Takes   an algorithm, a name
+//! Takes   an algorithm, or a name
 //! Gives   the providers that have it
-//! Never   asks whether a provider works here: registry.rs does
+//! Never   checks whether a provider works here: registry.rs does
 
 use super::blake3_portable::Blake3Portable;
 use super::blake3_simd::Blake3Simd;

@@ -1,6 +1,7 @@
-//! Which provider computes what, up to which size sealing stays on the calling thread, and how many threads share the rest: a value.
+//! The choice of providers as a value: which provider computes what, up to which size sealing stays on the calling
+//! thread, and how many threads share the rest.
 //!
-//! Takes   what a measurement found, or nothing
+//! Takes   the result of a measurement, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`
 //! Never   measures: the code that fills it does
 

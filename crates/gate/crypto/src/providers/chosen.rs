@@ -1,8 +1,8 @@
-//! Holds the providers that one sealer computes with, so that no block pays for choosing.
+//! Holds the providers that one sealer uses, so that they are not chosen again for each block.
 //!
 //! Takes   a suite, and preferences
-//! Gives   the preferred AEADs to encrypt and to decrypt with, for each size class, and the preferred BLAKE3
-//! Never   changes: later preferences are for sealers made later
+//! Gives   the preferred AEADs for encryption and for decryption, for each size class, and the preferred BLAKE3
+//! Never   changes: later preferences apply to sealers made later
 
 use super::catalog::implementation;
 use super::registry::{self, environment};

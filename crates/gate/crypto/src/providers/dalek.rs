@@ -1,4 +1,4 @@
-//! The provider over `ed25519-dalek`: the signatures of every build.
+//! The provider over `ed25519-dalek`: it computes the signatures in every build.
 
 use super::version::of_crate;
 use super::{Algorithm, Ed25519, Implementation, Provider};

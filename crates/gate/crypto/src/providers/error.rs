@@ -1,4 +1,4 @@
-//! What can be wrong with a preference for a provider, and with the providers themselves.
+//! The errors of preferences for providers, and of the providers themselves.
 
 use super::Algorithm;
 

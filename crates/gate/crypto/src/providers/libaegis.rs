@@ -1,5 +1,5 @@
-//! The provider over `libaegis`, by the author of AEGIS's specification: with AES instructions if the processor has
-//! them, never with tables.
+//! The provider over `libaegis`, by the author of AEGIS's specification. It uses AES instructions if the processor has
+//! them, and never lookup tables.
 
 use super::version::of_crate;
 use super::{Aead, Algorithm, ChunkKey, Implementation, Nonce, Provider, Refused};

@@ -1,6 +1,6 @@
-//! A provider over a library with the interface of `ring`: aws-lc-rs has it too, except for how a chunk is opened.
+//! A provider over a library with the interface of `ring`. aws-lc-rs has it too, except for the function that opens a chunk.
 //!
-//! Takes   the provider's type and name, the library's crate and package, and how it opens a chunk
+//! Takes   the provider's type and name, the library's crate and package, and its way to open a chunk
 //! Gives   the provider
 
 /// Defines `$provider`. `$open` gives a `Result`, from a key, a nonce, a chunk and its tag.

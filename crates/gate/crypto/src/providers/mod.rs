@@ -1,12 +1,12 @@
-//! Which libraries compute the algorithms in this run: values, never part of the format.
+//! The libraries that compute the algorithms in this run: they are values, and never part of the format.
 //!
 //! Takes   keys, nonces and bytes from the rest of this crate
-//! Gives   what the algorithm gives, the same bytes from every provider
-//! Never   chooses a key or a nonce, keeps one, or shows in the bytes which library computed them
+//! Gives   the output of the algorithm, the same bytes from every provider
+//! Never   chooses a key or a nonce, keeps one, or reveals in the bytes which library computed them
 //! Spec    spec/2-block.md, [2.18] [2.19]; docs/providers.md
 //!
-//! To add a provider: one file here that implements `Provider`, and one line in `catalog.rs`. The self-test, the tests
-//! of `tests/providers.rs` and `strongroom tune` find it by themselves.
+//! To add a provider, write one file here that implements `Provider`, and one line in `catalog.rs`. The self-test, the
+//! tests of `tests/providers.rs` and `strongroom tune` then include it by themselves.
 //!
 //! Invariants
 //!  (1) All providers give the same bytes: what one provider seals, every other opens.                                [2.19]

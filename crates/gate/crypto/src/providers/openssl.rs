@@ -1,4 +1,4 @@
-//! The provider over OpenSSL: the copy that SQLCipher brings, so that it adds nothing to the program.
+//! The provider over OpenSSL: the copy that SQLCipher includes, so it adds nothing to the program.
 
 use super::{
     Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, Ed25519, Implementation, NoMemory, Nonce,

@@ -1,8 +1,8 @@
 //! Turns the text that names a provider per algorithm into a value, and back.
 //!
 //! Takes   `AES-256-GCM=ring,BLAKE3=simd`, from the environment, a configuration or a command line
-//! Gives   `Preferences`, whose every provider this build has
-//! Never   asks whether a provider works here: registry.rs does
+//! Gives   `Preferences`, which name only providers of this build
+//! Never   checks whether a provider works here: registry.rs does
 
 use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider};

@@ -1,8 +1,8 @@
-//! What a provider is: the traits that a provider implements, one for each sort of algorithm.
+//! The interface of providers: one trait for each kind of algorithm.
 //!
 //! Takes   keys, nonces and bytes
-//! Gives   what the algorithm gives
-//! Never   says how: that is the matter of the file of each library
+//! Gives   the output of the algorithm
+//! Never   defines how: the file of each library does
 
 use super::Algorithm;
 use crate::limits::KEY_BYTES;

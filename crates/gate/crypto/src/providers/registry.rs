@@ -1,14 +1,14 @@
-//! Knows which providers may be trusted here, and which is preferred now.
+//! Knows which providers are trusted here, and which one is currently preferred.
 //!
-//! Takes   preferences: the environment's, the program's, a measurement's; in this order of rank
+//! Takes   preferences of the environment, of the program and of a measurement, in this order of priority
 //! Gives   the provider of an algorithm for a size
-//! Never   gives a provider that failed its self-test or that this processor cannot run
+//! Never   gives a provider that failed its self-test, or that this processor cannot run
 //!
-//! Nothing here is asked per block: a `Chosen` holds the answers for as long as a sealer lives.
+//! No function here is called per block: a `Chosen` holds the answers for the whole life of a sealer.
 //!
 //! Invariants
-//!  (1) A provider is tested at most once per algorithm in a process, and the verdict never changes.
-//!  (2) A provider's implementation of an algorithm is of that algorithm's kind; the self-test refuses any other.
+//!  (1) A provider is tested at most once per algorithm in a process, and the result never changes.
+//!  (2) A provider's implementation of an algorithm has that algorithm's kind; the self-test refuses any other.
 
 pub use super::catalog::{all, libraries};
 pub use super::error::ENVIRONMENT;

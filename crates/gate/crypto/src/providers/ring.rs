@@ -1,4 +1,4 @@
-//! The provider over the `ring` library: BoringSSL's assembly, in every build.
+//! The provider over the `ring` library: BoringSSL's assembly. It is in every build.
 
 super::like_ring::like_ring!(
     Ring,

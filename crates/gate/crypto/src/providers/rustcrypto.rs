@@ -1,4 +1,4 @@
-//! The provider over the RustCrypto libraries: no foreign code, every processor.
+//! The provider over the RustCrypto libraries: pure Rust code for every processor.
 
 use super::version::of_crate;
 use super::{

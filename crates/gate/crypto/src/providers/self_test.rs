@@ -1,12 +1,12 @@
-//! Checks a provider against known answers, before it is trusted with anything.
+//! Checks a provider against known answers before it is used.
 //!
-//! Takes   a provider and an algorithm it says it has
-//! Gives   whether it gave every known answer
+//! Takes   a provider, and an algorithm that it claims to have
+//! Gives   whether it computed every known answer
 //! Never   panics on a wrong answer, or takes longer than a few milliseconds
 //!
-//! The answers are those of implementations that share no code with the providers they are asked of:
-//! `tools/vectors/algorithms.py` computes them, and `spec/vectors/algorithm` has more of them for the tests. The lengths go
-//! through the short, the odd and the widest path of the vector code that libraries choose between.
+//! The answers come from implementations that share no code with any provider: `tools/vectors/algorithms.py` computes
+//! them, and `spec/vectors/algorithm` has more of them for the tests. The lengths are chosen to run the short, the odd
+//! and the widest path of the libraries' vector code.
 
 use super::{
     Aead, Algorithm, Argon2id, Argon2idCost, Blake3, Ed25519, Implementation, Nonce, Provider,

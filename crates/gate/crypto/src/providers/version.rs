@@ -1,4 +1,4 @@
-//! The versions of the libraries that this build was made with.
+//! The versions of the libraries in this build.
 
 // `VERSIONS`, sorted: pairs of a crate's name and version, from the lock file; build.rs writes them.
 include!(concat!(env!("OUT_DIR"), "/versions.rs"));

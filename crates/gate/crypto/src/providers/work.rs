@@ -1,4 +1,4 @@
-//! What is done with an algorithm: the works that are measured, and that a provider is chosen for.
+//! The kinds of work of an algorithm: each is measured, and has a provider chosen for it.
 
 use super::Algorithm;
 use strongroom_format::limits::BLOCK_BYTES_MAX;

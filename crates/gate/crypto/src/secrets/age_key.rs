@@ -1,8 +1,8 @@
-//! Turns a seed into an age file for somebody's age or SSH key, and back with the private half.
+//! Seals a seed as an age file for a person's age or SSH key, and opens it with the private half.
 //!
 //! Takes   a public key as people exchange it, or an identity file; bytes to seal or to open
-//! Gives   an age file of one recipient, or what it held
-//! Never   proves who made the file: whoever has the public key can make one. The vault id is compared by unlock.rs
+//! Gives   an age file for one recipient, or its content
+//! Never   proves the author of the file: anyone with the public key can make one. unlock.rs compares the vault id
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Neither X25519 nor SSH keys are post-quantum. The `age` library draws its own randomness from the system.

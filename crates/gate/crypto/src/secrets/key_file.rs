@@ -2,7 +2,7 @@
 //!
 //! Takes   random bytes, or the content of a file
 //! Gives   a `KeyFile`, and the content to write
-//! Never   takes just any file: what was not made from random bits could be guessed
+//! Never   accepts an arbitrary file: a file that was not made from random bits could be guessed
 //! Spec    spec/1-keys.md, section 1.6
 
 use crate::locked::Locked;

@@ -1,11 +1,11 @@
-//! The code that lets a new device into a vault: digits that one person types within minutes of another reading them.
+//! The code that lets a new device into a vault: digits that a person reads on one device and types on the other within minutes.
 //!
-//! Takes   random bytes, or what a person typed
-//! Gives   a `PairingCode`, its text, and the part of it that is public
+//! Takes   random bytes, or the text that a person typed
+//! Gives   a `PairingCode`, its text, and its public part
 //! Never   shows the code in `Debug`
 //! Spec    spec/11-sync.md, section 11.7
 //!
-//! Digits: every keyboard has them, every language reads them aloud, and nobody has to spell a word.
+//! It has digits only: every keyboard has them, every language can read them aloud, and nobody has to spell a word.
 
 use crate::locked::Locked;
 use crate::random::{Random, RandomError};

@@ -1,13 +1,13 @@
-//! Turns what a person types into the key of a slot, at a cost that makes guessing slow.
+//! Turns a typed passphrase into the key of a slot, at a cost that makes guessing slow.
 //!
 //! Takes   bytes that should be a passphrase; the cost and salt of a slot
-//! Gives   a `Passphrase` in one spelling, and the 32 bytes that Argon2id makes of it
-//! Never   accepts a cost below the floor or above the ceiling, and allocates no more than the slot's memory
+//! Gives   a normalized `Passphrase`, and the 32 bytes that Argon2id computes from it
+//! Never   accepts a cost below the minimum or above the maximum, or allocates more than the slot's memory
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants
-//!  (1) One passphrase has one spelling: Unicode NFC, so that two keyboards agree.      [1.6.4]
-//!  (2) A cost is within floor and ceiling before any memory is asked for.              [1.6.6]
+//!  (1) One passphrase has one encoding: Unicode NFC, so that two keyboards agree.      [1.6.4]
+//!  (2) A cost is checked against minimum and maximum before any memory is allocated.   [1.6.6]
 
 use crate::limits::{
     ARGON2_CALIBRATED_MEMORY_KIB_MAX, ARGON2_TARGET, ARGON2_UNASKED_MEMORY_KIB_MAX,

@@ -1,13 +1,13 @@
 //! Turns random bits into text that can be printed, read aloud and typed again, and back.
 //!
-//! Takes   `N` secret bytes, or what a person typed
-//! Gives   groups of letters and digits with a checksum, or the bytes; which character is wrong, if one is
-//! Never   shows the bytes otherwise; wipes every copy it makes
+//! Takes   `N` secret bytes, or the text that a person typed
+//! Gives   groups of letters and digits with a checksum; or the bytes, or the character that is wrong
+//! Never   shows the bytes in any other form; it wipes every copy that it makes
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants
-//!  (1) The alphabet has no I, L, O and U; typed I and L count as 1, O as 0, in either case.  [1.6.9]
-//!  (2) A mistyped character is found except for one case in a million (20 bits).               [1.6.10]
+//!  (1) The alphabet has no I, L, O or U; typed I and L count as 1, O as 0, in upper or lower case.  [1.6.9]
+//!  (2) A mistyped character is found, except in one case in a million (20 bits).               [1.6.10]
 
 use crate::keys::{Purpose, derive};
 use crate::limits::SECRET_TEXT_BYTES_MAX;

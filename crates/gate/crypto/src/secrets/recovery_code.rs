@@ -1,6 +1,6 @@
-//! The recovery code: 160 random bits that are printed once and open the vault when all else is forgotten.
+//! The recovery code: 160 random bits that are printed once, and open the vault when every other secret is lost.
 //!
-//! Takes   random bytes, or what a person typed
+//! Takes   random bytes, or the text that a person typed
 //! Gives   a `RecoveryCode`, and its text
 //! Never   shows the code in `Debug`
 //! Spec    spec/1-keys.md, section 1.6

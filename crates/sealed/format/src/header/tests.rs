@@ -1,4 +1,4 @@
-//! What a header file may and may not be, without any key.
+//! Which header files are accepted and which are refused, without any key.
 
 use super::*;
 use crate::limits::{ARGON2_MEMORY_KIB_MIN, KEM_PUBLIC_BYTES};

@@ -1,8 +1,8 @@
-//! Reads a segment file from its beginning, as far as it is whole.
+//! Reads a segment file from its beginning up to the first part that is not whole.
 //!
 //! Takes   all bytes of a file
-//! Gives   its batches, and what follows the last whole one
-//! Never   believes a length beyond the file
+//! Gives   its batches, and the kind of bytes that follow the last whole one
+//! Never   trusts a length that goes beyond the file
 //! Spec    spec/3-segment.md; the invariants are those of `segment.rs`
 
 use super::{

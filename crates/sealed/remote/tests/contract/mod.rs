@@ -1,4 +1,4 @@
-//! What every remote does: checks that are run with an empty one of each kind, here and where a server is.
+//! The behaviour of every remote: checks that are run on an empty one of each kind, here and in the tests of the server.
 
 use strongroom_remote::{CreateOnly, Created, Error, ObjectName, Remote, probe};
 

@@ -1,4 +1,4 @@
-//! One large file: written and read in sequence and at random, by one and by four at once.
+//! One large file: written and read in sequence and at random, by one thread and by four at once.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

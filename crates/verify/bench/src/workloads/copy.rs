@@ -1,4 +1,4 @@
-//! A file copied on the same directory: block by block, and as the file system likes.
+//! A file copied within the directory: block by block, and by the file system's own way.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! SQLite on the directory: one row a transaction, each durable before the next begins.
+//! SQLite in the directory: one row per transaction, each durable before the next begins.
 
 use std::io;
 use std::path::Path;

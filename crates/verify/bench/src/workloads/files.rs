@@ -1,4 +1,4 @@
-//! Many small files: made, copied, walked, read, removed.
+//! Many small files: created, copied, walked, read and removed.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What people run: `tar`, `git`.
+//! Programs that people run: `tar` and `git`.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Small writes: with a sync after each, and many before one.
+//! Small writes: with a sync after each, and with one sync after many.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What the workloads of source trees share.
+//! The parts that the workloads of source trees share.
 
 use std::path::Path;
 use std::process::Command;

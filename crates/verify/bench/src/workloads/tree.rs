@@ -1,4 +1,4 @@
-//! A large source tree under `git`: what a program costs that does little with each of many files.
+//! A large source tree under `git`: the cost of a program that does little with each of many files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 //!
 //! Takes   ranges
 //! Gives   bytes
-//! Never   knows holes: they are zeros
+//! Never   distinguishes holes: they are zeros
 //! Spec    write(2), ftruncate(2), fallocate(2), lseek(2), copy_file_range(2)
 
 use std::sync::Arc;

@@ -1,13 +1,13 @@
-//! Names: how they are made, removed and moved.
+//! Creates, removes and moves names.
 //!
 //! Takes   directories and names
-//! Gives   nodes, with a reference where the interface says so
-//! Never   touches bytes
-//! Spec    rename(2), link(2), unlink(2); where several errors hold, the one Linux gives first
+//! Gives   nodes, with one more reference if the interface says so
+//! Never   touches content
+//! Spec    rename(2), link(2), unlink(2); if several errors apply, the one that Linux gives first
 //!
 //! Invariants
 //!  (1) A directory has exactly one name, in `parent`; its `nlink` is 2 plus its subdirectories.
-//!  (2) No directory lies below itself.
+//!  (2) No directory is below itself.
 
 use std::collections::BTreeMap;
 

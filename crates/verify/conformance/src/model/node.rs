@@ -1,4 +1,4 @@
-//! The nodes of the model, their attributes and how long they live.
+//! The nodes of the model, their attributes and their lifetimes.
 //!
 //! Takes   inode numbers
 //! Gives   nodes, or `NotFound`

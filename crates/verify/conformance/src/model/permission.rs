@@ -1,8 +1,8 @@
-//! Who may do what, as POSIX says.
+//! Decides as POSIX does what a caller may do.
 //!
 //! Takes   a caller and a node
-//! Gives   nothing, or the error: `PermissionDenied` where mode bits forbid, `NotPermitted` where only the owner may
-//! Never   looks at names
+//! Gives   nothing, or the error: `PermissionDenied` if mode bits forbid the access, `NotPermitted` if only the owner is allowed
+//! Never   uses names
 //! Spec    POSIX.1-2017 4.5, path_resolution(7), chmod(2), chown(2), utimensat(2)
 
 use strongroom_filesystem::{Caller, Checks, Error, NodeKind, Result, SetAttributes, SetTime};

@@ -1,4 +1,4 @@
-//! The model does by example what the manual pages say.
+//! Examples in which the model does what the manual pages say.
 
 use strongroom_filesystem::{
     AllocateMode, Caller, Checks, Error, InodeId, NewNode, NodeKind, RenameMode, SetAttributes,

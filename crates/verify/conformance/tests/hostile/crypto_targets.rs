@@ -1,6 +1,6 @@
-//! What the gate opens: sealed blocks and records, headers with a secret, and the secrets themselves.
+//! The inputs that the crate `crypto` opens: sealed blocks and records, headers with a secret, and the secrets themselves.
 //!
-//! Passphrase slots are left to unit tests: one execution would cost Argon2id's second.
+//! Passphrase slots are left to unit tests: one execution would take a second for Argon2id.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The decoders of trees of snapshots: nodes and revisions, as an opened block or record gives them.
+//! The decoders of snapshot trees: of nodes and revisions, in the form of an opened block or record.
 
 use strongroom_crypto::RevisionSigner;
 use strongroom_format::cbor::Encoder;

@@ -1,8 +1,8 @@
-//! Hostile bytes for every decoder: none panics, hangs, or allocates beyond its stated bound.
+//! Hostile bytes for every decoder: none panics, hangs, or allocates more than its stated bound.
 //!
-//! `FUZZ_EXECUTIONS` is how many mutants a cheap decoder meets (20,000 unless set), `FUZZ_SEED` which ones (0),
-//! `FUZZ_TARGETS` the names to run, separated by commas (all), `FUZZ_INPUT` a file to decode instead of mutants.
-//! A failure writes its input to a file and prints the one command that repeats it.
+//! `FUZZ_EXECUTIONS` is the number of mutants for a cheap decoder (default 20,000), `FUZZ_SEED` chooses them (0),
+//! `FUZZ_TARGETS` lists the decoders to run, separated by commas (all), and `FUZZ_INPUT` names a file to decode instead
+//! of mutants. A failure writes its input to a file and prints the one command that repeats it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod crypto_targets;

@@ -1,11 +1,11 @@
-//! Counts what one thread allocates, so that "never allocates beyond its bound" is a test and no hope.
+//! Counts the allocations of one thread, so that a test can check "never allocates beyond its bound".
 //!
 //! Takes   every allocation of the test binary
-//! Gives   the most bytes that this thread held at once above what it held when the measure began
-//! Never   changes what is allocated
+//! Gives   the most bytes that this thread held at once, above what it held at the start of the measurement
+//! Never   changes an allocation
 //!
 //! Invariants
-//!  (1) The counters are plain cells without destructor: to touch them allocates nothing and cannot fail.
+//!  (1) The counters are plain cells without destructors: accessing them allocates nothing and cannot fail.
 #![allow(
     unsafe_code,
     reason = "an allocator can be written in no other way; test only"

@@ -1,7 +1,7 @@
 //! Runs a target over its mutants and judges each execution.
 //!
 //! Invariants
-//!  (1) Execution `n` depends on seed, target and `n` alone, so that any of them is repeated by itself.
+//!  (1) Execution `n` depends only on seed, target and `n`, so each execution can be repeated by itself.
 //!  (2) An execution that takes longer than `EXECUTION_MS_MAX` ends the whole process, with its number.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! A decoder as the fuzzer sees it.
+//! A decoder, in the form in which the fuzzer runs it.
 
 /// Whether bytes are accepted.
 type Decode = dyn Fn(&[u8]) -> bool;

@@ -1,4 +1,4 @@
-//! What another process may send over the owner's socket.
+//! The messages that another process may send over the owner's socket.
 
 use strongroom::fuzzing;
 

@@ -1,7 +1,7 @@
-//! The vault that is damaged: several segments, three snapshots and a living one, and copies of its earlier self.
+//! The vault to damage: it has several segments, three snapshots and a current state. Copies of its earlier state are beside it.
 //!
 //! Takes   nothing
-//! Gives   a closed vault folder, compressed in part, an older copy of it, another vault, and what every state holds
+//! Gives   a closed vault folder, compressed in part; an older copy of it; another vault; and the content of every state
 //! Never   has two files of equal content, so that a block belongs to one file
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! What happens to a file: bits, cuts, zeros, and files in the place of others.
+//! Damages a file: flips bits, truncates it, writes zeros, or replaces it by another file.
 //!
-//! Takes   a copy of the base, a seed
-//! Gives   the damage, done, and what it was
+//! Takes   a copy of the base, and a seed
+//! Gives   a description of the damage, which is done
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
-//! What can be read of a vault, compared with what was written and with what a report says is lost.
+//! Compares what can be read of a vault with what was written, and with what a report calls lost.
 //!
-//! Takes   an open vault, models of its states, reports
-//! Gives   the first thing that is not true
+//! Takes   an open vault, models of its states, and reports
+//! Gives   the first contradiction
 //! Never   changes anything
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The bytes of one file of the simulated disk, in two layers: what programs see and what is durable.
+//! The bytes of one file of the simulated disk, in two layers: as programs see them, and as they are durable.
 //!
 //! Takes   writes, truncations and syncs
 //! Gives   the bytes a program reads, and the bytes a power cut would leave
@@ -6,9 +6,9 @@
 //! Spec    none: test only
 //!
 //! Invariants
-//!  (1) After `sync` and before the next write, every cut leaves exactly what programs see.
-//!  (2) Sizes become durable in their order; pages between two syncs in any order, each in any of its versions.
-//!  (3) A page never shows bytes that lie behind a truncation which the cut kept, nor in front of one it lost.
+//!  (1) After `sync` and before the next write, every cut leaves exactly the bytes that programs see.
+//!  (2) Sizes become durable in their order. Pages between two syncs become durable in any order, each in any of its versions.
+//!  (3) A page never shows bytes from after a truncation that the cut kept, or from before one that it lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

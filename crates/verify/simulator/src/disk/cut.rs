@@ -1,8 +1,8 @@
-//! What a power cut keeps of that which nobody had synced.
+//! Policies that decide which unsynced changes survive a power cut.
 //!
 //! Takes   nothing
 //! Gives   the policies, from the mildest to the harshest
-//! Never   decides alone: `content` and `names` draw by it
+//! Never   decides alone: `content` and `names` draw at random by the policy
 //! Spec    none: test only
 
 /// How much of one sort of unsynced change a cut keeps.

@@ -1,8 +1,8 @@
-//! Which request to the simulated disk fails, and how.
+//! Decides which request to the simulated disk fails, and how.
 //!
-//! Takes   a plan: from the n-th request of one sort on, this error, once or for good
-//! Gives   the fate of each request
-//! Never   changes what is stored: the disk does that, by the fate
+//! Takes   a plan: which error, from the n-th request of one kind on, once or always
+//! Gives   the outcome of each request
+//! Never   changes what is stored: the disk does, depending on the outcome
 //! Spec    none: test only
 
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What the simulated disk holds, and in which pieces.
+//! The capacity of the simulated disk, and the size of its pieces.
 
 /// The unit that survives or does not, in bytes.
 pub const PAGE_BYTES: usize = 4096;

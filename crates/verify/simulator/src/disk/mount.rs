@@ -1,14 +1,14 @@
-//! Serves a simulated disk to the kernel, so that programs which know nothing of it can run on it.
+//! Mounts a simulated disk, so that programs that do not know of it can run on it.
 //!
 //! Takes   a `Disk` and an empty folder (needs root and the FUSE device)
-//! Gives   a mount that is gone when the value is dropped
-//! Never   runs the program that uses it: a process must not map a file it serves itself, because unmapping waits for
-//!         the server while it holds the lock of the address space that the server needs.
-//!         Never caches writes: a page reaches the disk when `write` returns. Only pages changed through a memory map
-//!         (SQLite's index of its log, which no crash needs) arrive when the kernel writes them back
+//! Gives   a mount that is removed when the value is dropped
+//! Never   runs in the process of a program that uses it. The reason: unmapping a file waits for its server, and holds
+//!         a lock that the server needs if both are one process. Never caches writes: a page reaches the disk when
+//!         `write` returns. Only pages that are changed through a memory map (SQLite's index of its log, which no crash
+//!         needs) arrive when the kernel writes them back
 //! Spec    none: test only
 //!
-//! File locks stay with the kernel, which knows all their users here.
+//! The kernel handles file locks, because it knows all their users here.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};

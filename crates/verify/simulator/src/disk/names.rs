@@ -1,14 +1,14 @@
-//! The directories of the simulated disk as they are durable, and the operations that are not yet.
+//! The durable directories of the simulated disk, and the operations that are not durable yet.
 //!
 //! Takes   creations, removals and renames; syncs of directories
-//! Gives   the directory tree a power cut would leave
-//! Never   looks at content; what programs see is kept elsewhere
+//! Gives   the directory tree that a power cut would leave
+//! Never   handles content; what programs see is stored elsewhere
 //! Spec    none: test only
 //!
 //! Invariants
-//!  (1) After `sync(d)` the durable entries of `d` are those that programs see.
-//!  (2) An operation is durable only together with every earlier one on the same name, node or, for a
-//!      removed directory, its entries: so any set of survivors is a tree without cycles and without lost children.
+//!  (1) After `sync(d)` the durable entries of `d` are the ones that programs see.
+//!  (2) An operation is durable only together with every earlier one on the same name, on the same node, or on the
+//!      entries of a removed directory. So any set of survivors is a tree without cycles and without lost children.
 //!  (3) A rename is durable on both sides or on neither.
 
 use std::collections::{BTreeMap, HashMap};

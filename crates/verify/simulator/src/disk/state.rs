@@ -1,13 +1,13 @@
 //! All nodes of the simulated disk.
 //!
-//! Takes   requests that are allowed to happen
-//! Gives   their results, with the errors Linux gives
-//! Never   counts, fails on purpose, or knows the power
+//! Takes   requests that are to be carried out
+//! Gives   their results, with the errors that Linux gives
+//! Never   counts requests, injects faults, or handles the power cut
 //! Spec    none: test only
 //!
 //! Invariants
-//!  (1) `names` has heard of every change of an entry, in order.
-//!  (2) Numbers are never reused, and a node stays until the disk goes: a cut may bring its name back.
+//!  (1) Every change of an entry is reported to `names`, in order.
+//!  (2) Numbers are never reused, and a node exists as long as the disk, because a cut may restore its name.
 
 use std::collections::HashMap;
 use std::io::{Seek, SeekFrom, Write};

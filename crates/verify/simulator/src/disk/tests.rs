@@ -1,4 +1,4 @@
-//! The disk keeps what it promised, loses what it may, and does both again from the same seed.
+//! The disk keeps what it must keep, loses only what it may lose, and repeats both from the same seed.
 
 use std::collections::BTreeSet;
 

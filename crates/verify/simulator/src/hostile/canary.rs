@@ -1,7 +1,7 @@
-//! What lies outside of the vault folder, and whether anything of it was touched.
+//! Notices every change outside of the vault folder.
 //!
 //! Takes   a folder
-//! Gives   a picture of everything below it: names, kinds, links, times, content
+//! Gives   a record of everything below it: names, kinds, links, times, content
 //! Never   follows a link
 
 use std::collections::BTreeMap;

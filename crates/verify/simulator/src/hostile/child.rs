@@ -1,10 +1,10 @@
-//! Runs the real command as a process of its own, within bounds.
+//! Runs the real command as a separate process, within bounds.
 //!
-//! Takes   a program, its arguments, the folders of a user
-//! Gives   what it said, how it ended, and the most memory that it had
+//! Takes   a program, its arguments, and the folders of a user
+//! Gives   its output, its exit status, and its peak memory
 //! Never   leaves a process or a mount behind
 //!
-//! Who is to be killed when a run ends early is noted as a file named by the process in `pids`.
+//! Each process that must be killed if a run ends early is noted in `pids`, as a file named after it.
 
 use std::fs;
 use std::io::{self, Read};

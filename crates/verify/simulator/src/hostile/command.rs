@@ -1,7 +1,7 @@
-//! The command line of what is hostile.
+//! The command line of the hostile tests.
 //!
-//! Takes   the words behind the verb
-//! Gives   whether no promise was broken
+//! Takes   the words after the verb
+//! Gives   whether every promise was kept
 
 use std::path::{Path, PathBuf};
 

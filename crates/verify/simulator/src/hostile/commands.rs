@@ -1,8 +1,8 @@
-//! Every command of the program, as it is run on a hostile folder.
+//! The list of all commands, as they are run on a hostile folder.
 //!
-//! Takes   the program, to read its own help: a command that is missing here is an error
+//! Takes   the program, whose help is read: a command that is missing here is an error
 //! Gives   arguments for each
-//! Never   leaves one out in silence: those that touch no vault are listed with the reason
+//! Never   omits one silently: commands that use no vault are listed with the reason
 
 use std::collections::BTreeSet;
 use std::path::Path;

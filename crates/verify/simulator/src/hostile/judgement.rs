@@ -1,8 +1,8 @@
-//! Holds what a command did against what is promised.
+//! Compares the results of a command with what is promised.
 //!
-//! Takes   the case, what was done, what the same command does on a state that nobody touched
-//! Gives   the verdicts; those that begin with VIOLATION are promises that were broken
-//! Never   takes an error for wrong, or silence for right
+//! Takes   the case, the results of the command, and the results of the same command on an untouched state
+//! Gives   the verdicts; each that begins with VIOLATION is a broken promise
+//! Never   treats every error as wrong, or every silence as right
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! What is so by design, with the reason for each: counted, never skipped in silence.
+//! Outcomes that are so by design, with the reason for each: they are counted, and never skipped silently.
 //!
-//! Takes   what was done to which file
-//! Gives   the reason why a vault may be silent of it, or show an older whole state
+//! Takes   an operation, and the file that it changed
+//! Gives   why a vault may not report it, or may show an older whole state
 
 use super::operations::Operation;
 

@@ -1,8 +1,8 @@
-//! The log of an SQLite database, as somebody without a key sees and changes it: its checksums need none.
+//! The log of an SQLite database, as an attacker without a key reads and changes it: its checksums need no key.
 //!
 //! Takes   the bytes of a `-wal` file
-//! Gives   its frames, and a log of other frames with right checksums
-//! Never   knows what a page says
+//! Gives   its frames, and a log of other frames with correct checksums
+//! Never   knows the content of a page
 //! Spec    https://www.sqlite.org/fileformat2.html#the_write_ahead_log; spec/4-metadata.md, 4.12.4
 
 /// Bytes of a page.

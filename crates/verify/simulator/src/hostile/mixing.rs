@@ -1,8 +1,8 @@
-//! Mixtures of the pages of several states of one database.
+//! Mixes the pages of several states of one database.
 //!
 //! Takes   the images of `pages_base`
-//! Gives   every mixture of one and of two pages, and as many random ones as are asked for; each by its name
-//! Never   breaks a checksum that needs no key
+//! Gives   every mixture of one and of two pages, and as many random ones as requested; each by its name
+//! Never   leaves wrong a checksum that can be computed without a key
 
 use std::collections::BTreeMap;
 use std::fs;

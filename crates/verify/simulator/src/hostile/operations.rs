@@ -1,8 +1,8 @@
-//! What somebody who can write the folder does to one file of it.
+//! The operations of an attacker who can write to the folder, on one of its files.
 //!
-//! Takes   a copy of the template, a path in it, an operation
-//! Gives   the operation carried out, and whether the vault is another one by it
-//! Never   touches anything but that path, its new neighbour, and links to what is outside
+//! Takes   a copy of the template, a path in it, and an operation
+//! Gives   the operation carried out, and whether the folder is another vault because of it
+//! Never   touches anything but that path, a new file beside it, and links to the outside
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

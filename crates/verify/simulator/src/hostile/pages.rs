@@ -1,8 +1,8 @@
-//! `strongroom-sim pages`: reads every mixture of the pages of several states of a database.
+//! `strongroom-sim pages`: opens and reads every mixture of the pages of several states of a database.
 //!
-//! Takes   a seed, a count of random sets
-//! Gives   for every mixture that shows what was in no whole state, or of which a verification is silent, a line
-//! Never   lets the records of one mixture meet another: each worker has its own folders of the user
+//! Takes   a seed, and a count of random mixtures
+//! Gives   a line for every mixture that shows content of no whole state, or that a verification does not report
+//! Never   mixes the records of two mixtures: each worker has its own user folders
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
-//! The states of a vault whose pages are mixed: an older one, and two branches of it, each closed and with a log.
+//! The states of a vault whose pages are mixed: an older one and two branches of it, each both closed and with a log.
 //!
 //! Takes   a folder to make them in
-//! Gives   images of vault folders, each with what it holds; segments of all of them in each
-//! Never   trusts the code under test alone: content is compared with what was written
+//! Gives   images of vault folders, each with a list of its content; every image has the segments of all
+//! Never   relies on the tested code alone: content is compared with what was written
 
 use std::collections::BTreeMap;
 use std::fs;

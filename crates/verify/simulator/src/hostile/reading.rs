@@ -1,7 +1,7 @@
-//! Everything that a vault shows: names, attributes, content, snapshots.
+//! Reads everything that a vault shows: names, attributes, content, snapshots.
 //!
-//! Takes   an open vault that may lie
-//! Gives   what could be read, piece by piece; the first thing in which it differs from a whole state
+//! Takes   an open vault that may be manipulated
+//! Gives   what could be read, piece by piece; the first difference from every whole state
 //! Never   reads without bound, or follows a link
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
-//! One place where hostile folders are used: a copy of the template, the canary beside it, folders of a user.
+//! The environment of hostile tests: a copy of the template, the canary beside it, and folders of a user.
 //!
 //! Takes   a case
-//! Gives   what the command said and did, inside of the folder and outside
-//! Never   keeps anything from one case to the next but the canary, and that only untouched
+//! Gives   the output and the effects of the command, inside and outside of the folder
+//! Never   keeps anything from one case to the next, except the canary, and only if it is untouched
 
 use std::cell::Cell;
 use std::fs;

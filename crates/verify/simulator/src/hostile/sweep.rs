@@ -1,8 +1,8 @@
-//! `strongroom-sim hostile`: every file of a vault, every operation, every command.
+//! `strongroom-sim hostile`: combines every file of a vault with every operation and every command.
 //!
-//! Takes   a seed, how many cases of all
+//! Takes   a seed, and how many of all cases to run
 //! Gives   a line for each broken promise, with the command that repeats it; counts
-//! Never   leaves out a file, an operation or a command: what cannot be done is counted
+//! Never   omits a file, an operation or a command: impossible combinations are counted
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,8 @@
-//! What all cases came to: counted, printed, and kept as lines so that parts of a run make a whole one.
+//! Counts and prints the results of all cases, and stores them as lines, so that parts of a run can be combined.
 //!
 //! Takes   the verdicts of each case
-//! Gives   a summary; whether no promise was broken
-//! Never   takes parts of different runs for one, or a run without some of its parts for a whole one
+//! Gives   a summary; whether every promise was kept
+//! Never   combines parts of different runs, or treats a run with missing parts as complete
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

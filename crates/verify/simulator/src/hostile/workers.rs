@@ -1,7 +1,7 @@
-//! Shares many cases among processes, each with its own folders of the user.
+//! Distributes many cases among processes, each with its own user folders.
 //!
-//! Takes   the arguments of a worker, how many may run at once
-//! Gives   the lines that they say, as they come
+//! Takes   the arguments of a worker, and how many may run at once
+//! Gives   the lines that the workers print, as they arrive
 //! Never   leaves a worker behind: each ends with the run, however that ends
 
 use std::fs;

@@ -1,8 +1,8 @@
-//! Carries out a command on a device while the remote lies, and gives what it said.
+//! Runs a command on a device while the remote lies, and reports its output.
 //!
-//! Takes   a stage, a command, what becomes of the objects once the command may see a lie
-//! Gives   what was said; the devices that must be sound afterwards
-//! Never   waits but for the first event of a continuous sync
+//! Takes   a stage, a command, and the state of the remote's objects once the command may see the lie
+//! Gives   the output; the devices that must be sound afterwards
+//! Never   waits, except for the first event of a continuous sync
 
 use std::collections::BTreeSet;
 use std::fs;

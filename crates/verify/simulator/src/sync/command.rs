@@ -1,7 +1,7 @@
-//! The command lines of histories of sync, and of hostile remotes.
+//! The command lines of simulated sync histories, and of hostile remotes.
 //!
-//! Takes   a range of seeds or cases, how many to run at a time, whether what is done is printed
-//! Gives   for each violation the command that repeats it; sums
+//! Takes   a range of seeds or cases, how many to run at a time, and whether to print the steps
+//! Gives   for each violation the command that repeats it; totals
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

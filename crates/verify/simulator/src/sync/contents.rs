@@ -1,8 +1,8 @@
-//! Contents that say what they are: a file is a list of pieces, each with a number that no other has.
+//! Recognizable contents: a file is a list of pieces, each with a unique number.
 //!
 //! Takes   numbers and lengths of pieces
-//! Gives   their bytes; the numbers in a content, if it is made of whole pieces and nothing else, which somebody put together so; or, of
-//!         lines, each once: merges put those together too
+//! Gives   their bytes; and for any content the numbers in it, if it consists only of whole pieces in a combination that
+//!         some device wrote. A content of lines is also accepted if each line occurs once, because merges combine lines
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,8 +1,8 @@
-//! A device of a history: its vault folder, its clock, what it wrote and others do not have yet.
+//! A device of a history: its vault folder, its clock, and the changes that other devices do not have yet.
 //!
 //! Takes   a folder in which a vault was made or cloned
-//! Gives   the vault, open; after a kill, what the folder held at that moment, opened again
-//! Never   works in the background: `drive` does what the background would
+//! Gives   the open vault; after a kill, the folder's content of that moment, opened again
+//! Never   works in the background: `drive` does this work
 
 use std::fs;
 use std::path::{Path, PathBuf};

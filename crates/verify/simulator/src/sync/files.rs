@@ -1,8 +1,8 @@
-//! Changes of the files of one device, drawn at random, and what a look at them must show.
+//! Random changes of one device's files, and the expected state of these files.
 //!
-//! Takes   a device, a stream of choices
-//! Gives   the change made, and what it was; the truth knows of it
-//! Never   takes an error of an ordinary kind (no such name, not empty) for a violation: then nothing was changed
+//! Takes   a device, and a stream of random choices
+//! Gives   the change that was made; the expected state includes it
+//! Never   counts an ordinary error (no such name, not empty) as a violation: then nothing was changed
 
 use strongroom::filesystem::{
     Attributes, Error as FileError, NodeKind, RenameMode, SetAttributes, XattrMode,

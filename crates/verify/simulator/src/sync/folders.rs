@@ -1,8 +1,9 @@
-//! What happens to the folders of devices: they are copied, put back, used beside their copies, damaged and repaired.
+//! Events that happen to whole vault folders: they are copied, restored, used beside their copies, damaged and repaired.
 //!
 //! Takes   a history, and the number of a device
-//! Gives   what was done, in words; devices that were copied become others with their next sync
-//! Never   damages what the remote does not have, or copies a folder of which content is away: the guide says what that may cost
+//! Gives   a description of the event; a copied device becomes a different device with its next sync
+//! Never   damages data that the remote does not have, or copies a folder with content that is away: the guide says
+//!         what that may cost
 
 use std::fs;
 use std::path::{Path, PathBuf};

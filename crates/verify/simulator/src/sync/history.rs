@@ -1,8 +1,8 @@
-//! Carries out one history and brings it to its end.
+//! Runs one history to its end.
 //!
-//! Takes   a seed, and which sort of history it is
-//! Gives   what happened in it; the first violation
-//! Never   takes an error for a violation that a fault explains, or the guide
+//! Takes   a seed, and the kind of history
+//! Gives   the events in it; the first violation
+//! Never   counts an error as a violation if a fault or the guide explains it
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

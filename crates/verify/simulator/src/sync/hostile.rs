@@ -1,17 +1,18 @@
-//! The remote as the enemy: each lie that it can tell, about each kind of object and as a whole, to each command that asks it.
+//! A remote as the attacker: runs each command that uses it against each lie, about each kind of object and about the
+//! whole remote.
 //!
-//! Takes   a range of cases, in one order; how many to run at a time
-//! Gives   for each promise that was broken the case, and the command that repeats it; what was said of which lie
-//! Never   lets a clock decide; gives a remote what only somebody with the keys of a member can make
+//! Takes   a range of cases in a fixed order, and how many to run at a time
+//! Gives   for each broken promise the case, and the command that repeats it; the messages for each lie
+//! Never   depends on a clock; never gives a remote what only a member with its keys can make
 //! Spec    SECURITY.md, claim 21; spec/11-sync.md
 //!
-//! What must hold, case by case:
+//! Rules for each case:
 //!  (1) The command ends, in a bounded number of requests and in bounded memory.
-//!  (2) The vault is sound then, has all that it had, and nothing that nobody wrote.
-//!  (3) The words are those for what happened, and name the object. It is silent only where nothing is wrong for this device.
-//!  (4) Once the remote is honest again, all devices and a newcomer come to one tree with all that was acknowledged. A device that was
-//!      shown another future needs what the message says: the remote removed and added. A remote that lost for good what it took needs
-//!      what the guide says: an empty place.
+//!  (2) The vault is sound afterwards, has everything that it had before, and nothing that no device wrote.
+//!  (3) The message fits the event and names the object. The command is silent only if nothing is wrong for this device.
+//!  (4) Once the remote is honest again, all devices and a new one reach the same tree, with everything that was
+//!      acknowledged. A device that was shown a different future has to do what the message says: remove the remote and
+//!      add it again. If the remote lost something for good, the guide's advice is needed: an empty place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! Says whether the end of a history is as it must be.
+//! Judges whether the end of a history is correct.
 //!
-//! Takes   devices that have synced until nothing was left to say, and the truth
+//! Takes   devices that synced until nothing was left to publish, and the expected state
 //! Gives   the first violation, with the number of the rule in the head of `sync.rs`
-//! Never   changes anything but that it accepts devices that others added, as a person does
+//! Never   changes anything, except that it accepts devices that other devices added, as a user does
 
 use std::collections::{BTreeMap, BTreeSet};
 

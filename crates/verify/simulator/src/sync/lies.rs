@@ -1,8 +1,8 @@
-//! What a remote does to one of its objects, and what must be said of it.
+//! The lies of a remote about one of its objects, and the correct messages for each.
 //!
-//! Takes   the objects of a remote, one of them, a lie
-//! Gives   the objects with the lie in them; which words of which command are right then
-//! Never   makes what only somebody with keys can make
+//! Takes   the objects of a remote, one of them, and a lie
+//! Gives   the objects with the lie in them; and which messages of which command are then correct
+//! Never   makes anything that needs a key
 
 use strongroom_remote::ObjectName;
 use strongroom_remote::testing::Objects;

@@ -1,8 +1,9 @@
-//! What hostile remotes are tried on: devices of one vault at two moments, and all that its remotes ever held.
+//! The environment of tests with hostile remotes: devices of one vault at two moments, and all objects that its remotes ever held.
 //!
 //! Takes   an empty folder
-//! Gives   copies of the devices, to be spoiled; states of the remote, older ones, those of other remotes and what a removed device made
-//! Never   changes a template once it is made
+//! Gives   copies of the devices, for use in a test; states of the remote: older ones, those of other remotes, and
+//!         objects that a removed device made
+//! Never   changes a template after it is made
 
 use std::collections::BTreeMap;
 use std::fs;

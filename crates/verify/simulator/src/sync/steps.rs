@@ -1,8 +1,8 @@
-//! What is done to whole devices: they sync over a good or a bad line, are killed, change keys, come, and are put back.
+//! Events that happen to whole devices: they sync over a good or a faulty line, are killed, change keys, join, and are restored.
 //!
 //! Takes   a history, and the number of a device
-//! Gives   what was done, in words; the truth knows what is durable and published
-//! Never   lets two devices change keys before either has synced: the guide says that this cannot be joined
+//! Gives   a description of the event; the expected state records what is durable and published
+//! Never   lets two devices change keys before either has synced: the guide says that this cannot be merged
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

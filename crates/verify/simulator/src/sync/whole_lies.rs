@@ -1,8 +1,9 @@
-//! What a remote does as a whole: it goes back, gives another's objects, makes some up, and lies in its answers.
+//! Lies about the whole remote: it returns to an older state, gives objects of another remote, invents objects, or
+//! answers falsely.
 //!
-//! Takes   a stage, the objects of its remote
-//! Gives   the remote with the lie in it; which words of which command are right then
-//! Never   makes what only somebody with keys can make, but for what a device that was removed made with its own
+//! Takes   a stage, and the objects of its remote
+//! Gives   the remote with the lie in it; and which messages of which command are then correct
+//! Never   makes anything that needs a key, except what a removed device made with its own keys
 
 use std::collections::BTreeMap;
 

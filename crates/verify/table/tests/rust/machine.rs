@@ -1,4 +1,4 @@
-//! What a case has in its hands: vaults, files, snapshots and transactions by the names that the table gives them.
+//! The state of a case: vaults, files, snapshots and transactions, by their names in the table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! The library does what the table says.
+//! The library behaves as the conformance table says.
 //!
-//! Goal: every language behaves as this one. Method: each case of `bindings/conformance.toml` is carried out by the public API, and each
-//! outcome compared.
+//! Goal: every language behaves as this one. Method: the public API carries out each case of
+//! `bindings/conformance.toml`, and each outcome is compared.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

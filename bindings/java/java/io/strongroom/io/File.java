@@ -21,7 +21,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 
-/** As {@code java.io.File}, of a vault. */
+/** Like {@code java.io.File}, but in a vault. */
 public class File implements Serializable, Comparable<File> {
     private static final long serialVersionUID = 1;
 

@@ -1,6 +1,6 @@
 package io.strongroom.io;
 
-/** Which files to list. */
+/** Decides which files are listed. */
 @FunctionalInterface
 public interface FileFilter {
     /** Whether to list {@code pathname}. */

@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
-/** As {@code java.io.FileInputStream}, of a file of a vault. */
+/** Like {@code java.io.FileInputStream}, for a file in a vault. */
 public class FileInputStream extends InputStream {
     private final FileChannel channel;
 

@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
-/** As {@code java.io.FileOutputStream}, of a file of a vault. What was written is durable after {@code getChannel().force(true)}. */
+/** Like {@code java.io.FileOutputStream}, for a file in a vault. Written data is durable after {@code getChannel().force(true)}. */
 public class FileOutputStream extends OutputStream {
     private final FileChannel channel;
 

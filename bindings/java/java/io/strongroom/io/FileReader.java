@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.Charset;
 
-/** As {@code java.io.FileReader}, of a file of a vault. */
+/** Like {@code java.io.FileReader}, for a file in a vault. */
 public class FileReader extends InputStreamReader {
     /** Opens a text with the charset of this machine. */
     public FileReader(String path) throws FileNotFoundException {

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.nio.charset.Charset;
 
-/** As {@code java.io.FileWriter}, of a file of a vault. */
+/** Like {@code java.io.FileWriter}, for a file in a vault. */
 public class FileWriter extends OutputStreamWriter {
     /** Makes or empties a text with the charset of this machine. */
     public FileWriter(String path) throws IOException {

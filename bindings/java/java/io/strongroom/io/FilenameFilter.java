@@ -1,6 +1,6 @@
 package io.strongroom.io;
 
-/** Which files to list. */
+/** Decides which files are listed. */
 @FunctionalInterface
 public interface FilenameFilter {
     /** Whether to list the file {@code filename} in {@code directory}. */

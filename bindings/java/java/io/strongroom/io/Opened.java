@@ -6,7 +6,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.OpenOption;
 
-/** Opens files with the exceptions that {@code java.io} has. */
+/** Opens files, and throws the exceptions of {@code java.io}. */
 final class Opened {
     private Opened() {}
 

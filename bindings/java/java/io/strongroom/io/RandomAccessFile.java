@@ -15,7 +15,7 @@ import java.nio.channels.NonWritableChannelException;
 import java.nio.file.OpenOption;
 import java.nio.file.StandardOpenOption;
 
-/** As {@code java.io.RandomAccessFile}, of a file of a vault. */
+/** Like {@code java.io.RandomAccessFile}, for a file in a vault. */
 public class RandomAccessFile implements DataInput, DataOutput, Closeable {
     private final FileChannel channel;
 

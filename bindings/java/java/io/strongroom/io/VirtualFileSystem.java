@@ -14,7 +14,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import javax.crypto.SecretKey;
 
 /**
- * The vault that the classes of this package work in: {@link #get} for all that name none; others are made with {@code new} and named to {@link
+ * A vault that the classes of this package use. {@link #get} is the default one; others are made with {@code new} and passed to {@link
  * File#File(VirtualFileSystem, String)}. A container is a vault folder.
  */
 public final class VirtualFileSystem {

@@ -1,8 +1,8 @@
 /**
- * The classes of {@code java.io} that open files, on a vault: a program moves over by changing its imports. {@link
- * io.strongroom.io.VirtualFileSystem} says which vault.
+ * The classes of {@code java.io} that open files, but in a vault: a program only changes its imports to use them. {@link
+ * io.strongroom.io.VirtualFileSystem} chooses the vault.
  *
- * <p>A {@link io.strongroom.io.File} is no {@code java.io.File}: what takes one of those would write to the disk, in the clear, what belongs into
- * the vault, and nobody would notice.
+ * <p>A {@link io.strongroom.io.File} is not a {@code java.io.File}. Otherwise code that expects a {@code java.io.File} would write data of the
+ * vault to the disk in the clear, and nobody would notice.
  */
 package io.strongroom.io;

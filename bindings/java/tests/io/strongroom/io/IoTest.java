@@ -32,7 +32,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What programs do with the classes of java.io, with those of a vault. */
+/** Typical uses of the classes of java.io, with the vault's own versions of these classes. */
 class IoTest {
     private static final byte[] KEY_FILE = Secret.newKeyFile();
 

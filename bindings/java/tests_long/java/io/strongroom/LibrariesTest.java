@@ -28,7 +28,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that know nothing of vaults work on one. */
+/** Libraries that do not know vaults work on one. */
 class LibrariesTest {
     private static final int DOCUMENTS = 10_000;
 

@@ -12,7 +12,7 @@ import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Prints what calls cost, on a vault and on the disk; it decides nothing, because time is the machine's affair. */
+/** Prints the time of calls on a vault and on the disk. It decides nothing, because times depend on the machine. */
 class MeasureTest {
     private static final int ROUNDS = 7;
     private static final int BYTES = 256 << 20;

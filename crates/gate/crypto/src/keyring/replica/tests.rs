@@ -1,4 +1,4 @@
-//! What a replica file may and may not be.
+//! Which replica files are accepted and which are refused.
 
 use super::*;
 use crate::keyring::genesis::create;

@@ -1,7 +1,7 @@
-//! A vault's keys from beginning to end, and every way in which a header can be wrong.
+//! The life of a vault's keys, and every way in which a header can be wrong.
 //!
-//! Method for tampering: decode the header, change one thing, sign and grant as far as the attacker could, and encode
-//! it with a checksum that fits. An attacker without keys cannot make the MAC, so it is left as it was.
+//! Method for tampering: decode the header, change one field, sign and grant as far as the attacker could, and encode
+//! the header with a matching checksum. An attacker without keys cannot make the MAC, so it is left unchanged.
 
 use super::*;
 use crate::keyring::Changed;
