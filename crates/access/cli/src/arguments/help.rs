@@ -227,7 +227,7 @@ pub(crate) fn get() -> String {
         "strongroom get photos:/notes.txt copy.txt",
         "strongroom get --special system:/ /mnt/root",
     ]);
-    format!("{KEPT}\n\n{AGAIN}. Local files have no snapshots: what it deletes there is lost.\n\n{RIGHTS}\n\n{example}")
+    format!("{KEPT}\n\n{AGAIN}. Local files that it deletes are lost.\n\n{RIGHTS}\n\n{example}")
 }
 
 pub(crate) fn unlock() -> String {
@@ -254,7 +254,7 @@ pub(crate) fn ls() -> String {
         "strongroom ls -l photos:/2026",
         "strongroom ls --null photos:/2026 | xargs -0 -n1 echo",
     ]);
-    format!("{NAMES} The lines of -l are for people, so names in them are always shown as on a terminal.\n\n{example}")
+    format!("{NAMES} With -l, names are always shown as on a terminal.\n\n{example}")
 }
 
 pub(crate) fn find() -> String {
