@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Keeps a vault open in the background, so that commands need no passphrase or key for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
-    /// Ends what `unlock` began; returns when everything is stored and no process has the keys
+    /// Locks a vault again after `unlock`; returns when everything is stored and no process has the keys
     #[command(after_help = "Example:\n  strongroom lock photos")]
     Lock(Lock),
     /// Lists directories
@@ -133,7 +133,7 @@ pub(crate) enum Command {
     /// Shows or sets how much space a vault may take
     #[command(after_help = help::quota())]
     Quota(Quota),
-    /// Shows or sets whether new content is compressed before it is sealed
+    /// Shows or sets whether new content is compressed before it is encrypted
     #[command(after_help = help::compression())]
     Compression(Compression),
     /// Shows counters of a vault that is open in another process; needs no secret
@@ -167,19 +167,19 @@ pub(crate) enum Command {
     /// Sends the state of the vault to a remote; sends only what the remote lacks
     #[command(after_help = help::push())]
     Push(Push),
-    /// Deletes content from this disk that a remote has; reading it later fetches it again
+    /// Frees disk space by deleting content that a remote has; a later read fetches the content again
     #[command(after_help = help::evict())]
     Evict(Evict),
     /// Fetches the content of a file or directory to this disk, and keeps it here: `evict` skips it
     #[command(after_help = help::pin())]
     Pin(Pin),
-    /// Ends `pin`: `evict` may delete the content from this disk again
+    /// Unpins a file or directory: `evict` may delete its content from this disk again
     #[command(after_help = "Example:\n  strongroom unpin photos:/2026")]
     Unpin(Unpin),
     /// Lists and resolves conflicts: files that were kept twice because two devices changed them
     #[command(after_help = help::conflicts())]
     Conflicts(Conflicts),
-    /// Creates a copy of the vault at a remote, with its snapshots, as a new device of the vault
+    /// Creates a vault from a remote: a copy with all snapshots, which is a new device of the vault
     #[command(after_help = help::clone())]
     Clone(Clone),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
@@ -208,7 +208,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
-    /// Measures the crypto libraries on this machine and remembers the fastest
+    /// Measures how fast the crypto libraries are on this machine, and selects the fastest
     #[command(after_help = help::tune())]
     Tune(Tune),
     /// Takes, lists and removes snapshots of the whole vault
@@ -282,13 +282,13 @@ pub(crate) struct Init {
     /// The algorithms of the vault
     #[arg(long, value_enum, default_value = "aes")]
     pub(crate) suite: Suite,
-    /// Also unlock the vault with the private key of this age or SSH public key
+    /// Also let the private key of this age or SSH public key unlock the vault
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Vec<String>,
     /// The most space that the vault may take: a number of bytes, or a number with K, M, G or T
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) quota: Option<u64>,
-    /// Whether new content is compressed before it is sealed
+    /// Whether new content is compressed before it is encrypted
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) compression: HowCompressed,
     #[command(flatten)]
@@ -402,7 +402,7 @@ pub(crate) struct Rm {
     /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Ignore what does not exist
+    /// Ignore paths that do not exist
     #[arg(short, long)]
     pub(crate) force: bool,
     /// A place in a vault

@@ -68,7 +68,7 @@ pub(crate) struct Get {
     /// Also copy what can give rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
     #[arg(long)]
     pub(crate) special: bool,
-    /// Fetch content that is only at a remote with at most SIZE bytes a second on average, for example 500K or 2M
+    /// Limit the fetching of content that is only at a remote to SIZE bytes a second on average, for example 500K or 2M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) limit_down: Option<u64>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ impl Get {
 /// Arguments of `cp` and `mv`.
 #[derive(Args, Debug)]
 pub(crate) struct Transfer {
-    /// Paths to copy or move, then the target in the same vault: a directory or a new name; ":PATH" is enough
+    /// Paths to copy or move, then the target in the same vault: a directory or a new name. For the target, ":PATH" is enough
     #[arg(value_name = "VAULT:PATH… [VAULT]:PATH", required = true)]
     operands: Vec<OsString>,
     /// Do not replace existing files

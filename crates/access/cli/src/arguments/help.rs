@@ -78,8 +78,8 @@ pub(crate) fn backup() -> String {
     format!(
         "The backup has the encrypted content of the vault at one moment, and is itself a vault that opens with the same keys. \
          A repeated backup copies only what the folder lacks. The command reads back what it copied; `strongroom verify \
-         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Let only this command write to the \
-         folder: once it was written to as a vault, it is refused as the target of a backup. docs/guide/backup.md explains how other tools \
+         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Do not change the folder by other \
+         means: once it was written to as a vault, it is refused as the target of a backup. docs/guide/backup.md explains how other tools \
          can copy a backup, and how to restore one.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )

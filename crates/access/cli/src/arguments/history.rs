@@ -37,8 +37,8 @@ pub(crate) enum SnapshotCommand {
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
-    /// Sets a rule for which snapshots to keep; the others are removed, now and whenever a mount takes a snapshot. Without a
-    /// number, shows the rule
+    /// Shows or sets the rule for which snapshots to keep; setting it removes the others, now and whenever a mount takes a
+    /// snapshot
     #[command(after_help = KEEP)]
     Keep(SnapshotKeep),
 }
@@ -147,7 +147,7 @@ pub(crate) struct Log {
     /// The vault, or one path in it
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// Only snapshots that this selector matches
+    /// List only snapshots that SELECTOR matches
     #[arg(value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
     #[command(flatten)]
@@ -198,7 +198,7 @@ pub(crate) struct Restore {
 /// Arguments of `erase`.
 #[derive(Args, Debug)]
 pub(crate) struct Erase {
-    /// The path that the file, or the directory with all files below it, has in the snapshots
+    /// The path of the file or directory in the snapshots; a directory includes all files below it
     #[arg(value_name = "VAULT:PATH")]
     pub(crate) place: Location,
     /// Only show how much content would be erased

@@ -17,7 +17,7 @@ pub(crate) struct Key {
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Adds a way to unlock the vault: a passphrase, or what an option names
+    /// Adds a way to unlock the vault: a passphrase, unless an option chooses another
     #[command(
         after_help = "Example:\n  strongroom key add photos\n  strongroom key add photos --new-key-file usb/photos.key"
     )]

@@ -56,7 +56,7 @@ pub(crate) enum RemoteCommand {
         after_help = "Example:\n  strongroom remote check photos\n  strongroom remote check --deep photos stick"
     )]
     Check(RemoteCheck),
-    /// Sets whether a passphrase opens the vault at a remote; if so, anyone who can read the remote can try passphrases
+    /// Sets whether `clone` accepts a passphrase of the vault; if so, anyone who can read a remote can try passphrases
     #[command(after_help = crate::arguments::help::remote_guessable())]
     Guessable(RemoteGuessable),
     /// Deletes unused objects from a remote, and reports how many
@@ -79,8 +79,8 @@ pub(crate) struct RemoteAdd {
     /// Never delete anything at the remote from this device: for credentials that may only add objects
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Let a passphrase open the vault at all its remotes, as `remote guessable VAULT yes` does; then anyone who can read a remote can
-    /// try passphrases
+    /// Let `clone` accept a passphrase at all remotes of the vault, as `remote guessable VAULT yes` does; then anyone who can read a
+    /// remote can try passphrases
     #[arg(long)]
     pub(crate) guessable: bool,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) struct RemoteGuessable {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Whether a passphrase opens the vault at its remotes
+    /// Whether `clone` accepts a passphrase of the vault
     #[arg(value_name = "yes|no")]
     pub(crate) answer: Answer,
     #[command(flatten)]
@@ -103,9 +103,9 @@ pub(crate) struct RemoteGuessable {
 /// An answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Answer {
-    /// A passphrase opens it, and anyone who can read a remote can try passphrases
+    /// `clone` accepts a passphrase, and anyone who can read a remote can try passphrases
     Yes,
-    /// No passphrase opens it
+    /// `clone` accepts no passphrase, and remotes have nothing to try passphrases against
     No,
 }
 
@@ -192,7 +192,7 @@ pub(crate) struct Push {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The name of the remote. If there are several: `push` and `pull` need it, and `sync` without it uses all
+    /// The name of the remote. If there are several, `push` and `pull` need it; `sync` without it uses all of them
     #[arg(value_name = "REMOTE")]
     pub(crate) remote: Option<String>,
     #[command(flatten)]
