@@ -46,7 +46,7 @@ pub(crate) fn all() -> String {
 pub(crate) fn mount() -> String {
     format!(
         "A mount in the background logs to ~/.local/state/strongroom/strongroom.log (or in $XDG_STATE_HOME). This log and the \
-         previous one have at most 2 MiB together; `strongroom info` shows its path. A mount in the foreground logs to \
+         previous one have at most 2 MiB together; `strongroom info` shows the path. A mount in the foreground logs to \
          standard error. -v and -vv log more. No log contains the name of a file in the vault.\n\n\
          With --sync, the mount pushes changes to the remotes of the vault within seconds, and shows what other devices push. The log reports \
          every transfer. `umount` waits until the last changes are at every remote that can be reached. In /etc/fstab the option is called \
