@@ -53,7 +53,7 @@ use crate::arguments::tune::Tune;
 #[command(after_help = crate::terminal::exit_code::ExitCode::table())]
 #[command(after_long_help = help::all())]
 pub(crate) struct Arguments {
-    /// Report on standard error what happens; -vv reports more
+    /// Log to standard error; -vv logs more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -68,16 +68,16 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
     )]
     Init(Init),
-    /// Mounts a vault as a drive; in the background unless -f
+    /// Mounts a vault as a drive, in the background unless -f is given
     #[command(after_help = help::mount())]
     Mount(Mount),
-    /// Unmounts a vault; returns when everything is stored and the process behind the mount is gone
+    /// Unmounts a vault; returns when everything is stored and the process of the mount has ended
     #[command(after_help = help::umount())]
     Umount(Umount),
-    /// Holds a vault open in the background, so that commands need no secret for a while
+    /// Keeps a vault open in the background, so that commands need no passphrase or key for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
-    /// Ends `unlock`; returns when everything is stored and no process has the keys
+    /// Locks a vault again after `unlock`; returns when everything is stored and no process has the keys
     #[command(after_help = "Example:\n  strongroom lock photos")]
     Lock(Lock),
     /// Lists directories
@@ -98,7 +98,7 @@ pub(crate) enum Command {
     /// Copies files and directories out of a vault
     #[command(after_help = help::get(), override_usage = "strongroom get [OPTIONS] VAULT:PATH... LOCAL")]
     Get(Get),
-    /// Copies inside a vault; copies share their content, so they take no space
+    /// Copies inside a vault; a copy shares the stored content of its original, so it takes no space
     #[command(
         after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup",
         override_usage = "strongroom cp [OPTIONS] VAULT:PATH... [VAULT]:PATH"
@@ -121,19 +121,19 @@ pub(crate) enum Command {
     /// Finds files by name, kind, size or content
     #[command(after_help = help::find())]
     Find(Find),
-    /// Prints the hashes of contents, as b3sum and sha256sum do
+    /// Prints the hashes of files, as b3sum and sha256sum do
     #[command(after_help = help::hash())]
     Hash(Hash),
-    /// Shows the fingerprint, algorithms and keys of a vault, and where it is open; needs no secret
+    /// Shows the fingerprint, algorithms and keys of a vault, and which process has it open; needs no secret
     #[command(after_help = help::info())]
     Info(Info),
-    /// Shows how full the disk is, what files take, and what removing each snapshot would free
+    /// Shows how full the disk is, how much space files take, and how much removing each snapshot would free
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
     /// Shows or sets how much space a vault may take
     #[command(after_help = help::quota())]
     Quota(Quota),
-    /// Shows or sets whether new content is compressed before it is sealed
+    /// Shows or sets whether new content is compressed before it is encrypted
     #[command(after_help = help::compression())]
     Compression(Compression),
     /// Shows counters of a vault that is open in another process; needs no secret
@@ -144,48 +144,48 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Adds, lists and removes devices. A device is a copy of the vault that may change its keys; removing it ends that right and
-    /// leaves the copy where it is
+    /// Adds, lists and removes devices. A device is a copy of the vault that may change its keys. Removing a device ends that right;
+    /// it does not delete the copy
     #[command(
         after_help = "Example:\n  strongroom device list photos\n  strongroom device add photos"
     )]
     Device(Device),
-    /// Copies a vault, also while it is in use, into a folder that opens with the same keys
+    /// Copies a vault into a folder that opens with the same keys; the vault may be in use
     #[command(after_help = help::backup())]
     Backup(Backup),
-    /// Adds, lists, removes and checks remotes: places outside of this machine that keep the vault sealed
+    /// Adds, lists, removes and checks remotes: places outside this machine that store the encrypted vault
     #[command(
         after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
     )]
     Remote(Remote),
-    /// Runs a server that keeps sealed vaults for other devices and people, until it is interrupted
+    /// Runs a server that stores encrypted vaults for other devices and people, until Ctrl-C
     #[command(after_help = help::serve())]
     Serve(Serve),
-    /// Brings what other devices pushed to a remote into the vault, and joins it with what changed here
+    /// Fetches the changes that other devices pushed to a remote, and joins them with the changes of this device
     #[command(after_help = help::pull())]
     Pull(Push),
-    /// Brings a remote to the state of the vault; only what it lacks is sent
+    /// Sends the state of the vault to a remote; sends only what the remote lacks
     #[command(after_help = help::push())]
     Push(Push),
-    /// Lets content go from this disk that a remote has; what is read later comes back from there
+    /// Frees disk space by deleting content that a remote has; a later read fetches the content again
     #[command(after_help = help::evict())]
     Evict(Evict),
-    /// Brings the content of a file or directory to this disk and keeps it here, whatever `evict` lets go
+    /// Fetches the content of a file or directory to this disk, and keeps it here: `evict` skips it
     #[command(after_help = help::pin())]
     Pin(Pin),
-    /// Lets `evict` take again what was pinned
+    /// Unpins a file or directory: `evict` may delete its content from this disk again
     #[command(after_help = "Example:\n  strongroom unpin photos:/2026")]
     Unpin(Unpin),
-    /// Lists the files that were kept twice because two devices changed them, and ends conflicts
+    /// Lists and resolves conflicts: files that were kept twice because two devices changed them
     #[command(after_help = help::conflicts())]
     Conflicts(Conflicts),
-    /// Makes a vault out of a remote, with its snapshots, as a new device of it
+    /// Creates a vault from a remote: a copy with all snapshots, which is a new device of the vault
     #[command(after_help = help::clone())]
     Clone(Clone),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
     #[command(after_help = help::verify())]
     Verify(Verify),
-    /// Mends what verify finds; exits with 14 if something stays lost
+    /// Repairs the damage that verify finds; exits with 14 if something stays lost
     #[command(after_help = help::repair())]
     Repair(Repair),
     /// The earlier name of `verify --structure`; exits with 5 if something is wrong
@@ -200,15 +200,15 @@ pub(crate) enum Command {
     /// Writes everything to the disk, then pulls from the remotes of the vault and pushes to them
     #[command(after_help = help::sync())]
     Sync(Sync),
-    /// Reclaims the space of removed content now; otherwise that happens in the background
+    /// Reclaims the space of removed content now, instead of later in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
-    /// Measures the speed of a directory: of a mount, or of a plain disk for comparison; needs 3 GB of space there
+    /// Measures the speed of a directory, on a mount or on a plain disk; needs 3 GB of free space in it
     #[command(
         after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
-    /// Measures the crypto libraries on this machine and remembers the fastest
+    /// Measures how fast the crypto libraries are on this machine, and selects the fastest
     #[command(after_help = help::tune())]
     Tune(Tune),
     /// Takes, lists and removes snapshots of the whole vault
@@ -216,17 +216,17 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
     )]
     Snapshot(Snapshot),
-    /// Lists snapshots, newest first; with a path, those in which it changed
+    /// Lists snapshots, newest first; with a path, only snapshots in which the path changed
     #[command(
         after_help = format!("Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt\n\n{SELECTORS}")
     )]
     Log(Log),
-    /// Shows what changed since a snapshot, or between two
+    /// Shows what changed since a snapshot, or between two snapshots
     #[command(
         after_help = format!("Example:\n  strongroom diff photos\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:\n\n{SELECTORS}")
     )]
     Diff(Diff),
-    /// Brings back a path, or everything, from a snapshot
+    /// Restores a path, or everything, from a snapshot
     #[command(
         after_help = format!("Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt .\n\n{SELECTORS}")
     )]
@@ -251,16 +251,16 @@ pub(crate) enum Suite {
     Aes,
     /// ChaCha20-Poly1305 and BLAKE3, for processors without AES instructions
     Chacha,
-    /// AEGIS-256 and BLAKE3, faster where there are AES instructions; not every build opens such a vault
+    /// AEGIS-256 and BLAKE3, faster on processors with AES instructions; some builds cannot open such a vault
     Aegis,
 }
 
-/// How what is new is compressed.
+/// How new content is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HowCompressed {
-    /// Not at all: lengths reveal nothing of the content
+    /// No compression: stored lengths reveal nothing about the content
     None,
-    /// By zstd, where that saves an eighth of a block: lengths reveal something of the content
+    /// zstd, where it saves an eighth of a block: stored lengths reveal something about the content
     Zstd,
 }
 
@@ -276,19 +276,19 @@ impl From<HowCompressed> for strongroom::Compression {
 /// Arguments of `init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
-    /// The folder to create; it must not exist, or be empty
+    /// The folder to create; a folder that exists must be empty
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The algorithms
+    /// The algorithms of the vault
     #[arg(long, value_enum, default_value = "aes")]
     pub(crate) suite: Suite,
-    /// Also let an age or SSH recipient unlock the vault
+    /// Also let the private key of this age or SSH public key unlock the vault
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Vec<String>,
-    /// How much space the vault may take: a number of bytes, or one with K, M, G or T after it
+    /// The most space that the vault may take: a number of bytes, or a number with K, M, G or T
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) quota: Option<u64>,
-    /// Whether new content is compressed before it is sealed
+    /// Whether new content is compressed before it is encrypted
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) compression: HowCompressed,
     #[command(flatten)]
@@ -307,7 +307,7 @@ pub(crate) struct Mount {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// Write the log of the background process to FILE instead of the default in ~/.local/state/strongroom
+    /// Write the log of the background process to FILE instead of ~/.local/state/strongroom/strongroom.log
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
     /// Keep the vault in sync with its remotes while it is mounted
@@ -321,12 +321,12 @@ pub(crate) struct Mount {
     /// How much it shall log: the count of -v
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) log_verbosity: u8,
-    /// Options, separated by commas: ro, allow-other (other users may enter), uid=N, gid=N and umask=OCTAL (what all files
-    /// show), no-xattr (no extended attributes), no-permissions (nobody checks permissions), threads=N (1 to 16 event
-    /// loops), idle=SECONDS (unmount after so long without use), writeback (the kernel collects small writes; programs that
-    /// use the vault without this mount see them later), save-power (processors may sleep between requests; slower),
-    /// snapshot=WHEN (how often to take a snapshot if something changed: hourly, the default, daily, off, or a number with
-    /// m, h or d)
+    /// Options, separated by commas: ro (read only), allow-other (other users may use the mount), uid=N, gid=N and umask=OCTAL
+    /// (show all files with these), no-xattr (no extended attributes), no-permissions (permissions are not checked), threads=N
+    /// (1 to 16 event loops), idle=SECONDS (unmount after SECONDS without use), writeback (the kernel collects small writes;
+    /// programs that use the vault without this mount see them later), save-power (processors may sleep between requests;
+    /// slower), snapshot=WHEN (how often to take a snapshot if something changed: hourly, which is the default, daily, off, or
+    /// a number with m, h or d)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]
@@ -339,7 +339,7 @@ pub(crate) struct Umount {
     /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Unmount even if files are open, and return at once; the process behind the mount ends it when the last file is closed
+    /// Unmount even if files are open, and return at once; the process of the mount ends when the last file is closed
     #[arg(long)]
     pub(crate) lazy: bool,
 }
@@ -373,7 +373,7 @@ pub(crate) struct Ls {
 /// Arguments of `tree`.
 #[derive(Args, Debug)]
 pub(crate) struct Tree {
-    /// Show this many levels
+    /// Show at most N levels
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) depth: usize,
     /// A place in a vault
@@ -402,7 +402,7 @@ pub(crate) struct Rm {
     /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Ignore what does not exist
+    /// Ignore paths that do not exist
     #[arg(short, long)]
     pub(crate) force: bool,
     /// A place in a vault
@@ -442,16 +442,16 @@ pub(crate) enum FindKind {
 /// Arguments of `find`.
 #[derive(Args, Debug)]
 pub(crate) struct Find {
-    /// Where to begin
+    /// The directory to search
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// Only names that match: * is any text, ? any character, [a-z] a set
+    /// Find only names that match PATTERN: * matches any text, ? any character, [a-z] one of a set
     #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Option<OsString>,
-    /// Only this kind
+    /// Find only this kind
     #[arg(long = "type", value_enum, value_name = "KIND")]
     pub(crate) kind: Option<FindKind>,
-    /// Only files of at least this many bytes
+    /// Find only files of at least this many bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) min_size: Option<u64>,
     /// End each path with a zero byte instead of a line break, for `xargs -0`
@@ -469,7 +469,7 @@ pub(crate) struct Quota {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The new quota: bytes, or with K, M, G or T behind the number; "none" for no bound but the disk
+    /// The new quota: a number of bytes, or a number with K, M, G or T; "none" removes the quota
     #[arg(value_name = "SIZE", value_parser = size::parse_or_none)]
     pub(crate) size: Option<NewQuota>,
     #[command(flatten)]
@@ -482,7 +482,7 @@ pub(crate) struct Compression {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// How new content is compressed; without it the setting is shown
+    /// How to compress new content; without HOW, the command shows the setting
     #[arg(value_name = "HOW", value_enum)]
     pub(crate) how: Option<HowCompressed>,
     #[command(flatten)]
@@ -498,7 +498,7 @@ pub(crate) struct Info {
     /// Ask for the passphrase, and verify what is shown
     #[arg(long)]
     pub(crate) unlock: bool,
-    /// Forget which vaults were seen at this path, and in which state
+    /// Forget which vaults were seen at this path, and their last states
     #[arg(long, conflicts_with_all = ["unlock", "secret"])]
     pub(crate) forget: bool,
     #[command(flatten)]

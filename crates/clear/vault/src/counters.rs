@@ -45,22 +45,22 @@ counters! {
     "metadata.log_bytes_read": "bytes read from metadata.db-wal" = |c| c.metadata.disk.log.bytes_read;
     "metadata.log_writes": "writes of metadata.db-wal" = |c| c.metadata.disk.log.writes;
     "metadata.log_bytes_written": "bytes written to metadata.db-wal" = |c| c.metadata.disk.log.bytes;
-    "metadata.log_syncs": "syncs of metadata.db-wal: one for each commit that somebody waited for" = |c| c.metadata.disk.log.syncs;
+    "metadata.log_syncs": "syncs of metadata.db-wal: one for each commit that a program waited for" = |c| c.metadata.disk.log.syncs;
     "segments.bytes_appended": "bytes of sealed content written, headers and padding included" = |c| c.segments.bytes_appended;
     "segments.batches": "writes of sealed content, a batch each" = |c| c.segments.batches;
-    "segments.begun": "segment files begun" = |c| c.segments.segments_begun;
+    "segments.begun": "segment files created" = |c| c.segments.segments_begun;
     "segments.data_syncs": "syncs of segment files" = |c| c.segments.data_syncs;
     "segments.directory_syncs": "syncs of the folders of segment files" = |c| c.segments.directory_syncs;
     "segments.reads": "reads of sealed content" = |c| c.segments.reads;
     "segments.bytes_read": "bytes of sealed content read, alignment included" = |c| c.segments.bytes_read;
     "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
-    "segments.came_back": "segments fetched from remotes because something in them was needed" = |c| c.segments_came_back;
-    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; what a copy has just read and writes again is not" = |c| c.blocks_sealed;
-    "filesystem.bytes_sealed": "bytes of these blocks before sealing; if more than programs wrote, something was sealed twice" = |c| c.bytes_sealed;
+    "segments.came_back": "segments fetched from remotes because their content was needed" = |c| c.segments_came_back;
+    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; blocks that a copy has read and reuses are not counted" = |c| c.blocks_sealed;
+    "filesystem.bytes_sealed": "bytes of these blocks before sealing; more than programs wrote means that content was sealed twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;
     "filesystem.nodes": "files and directories in memory (present value)" = |c| c.nodes as u64;
-    "filesystem.extent_bytes": "bytes of memory that hold where content lies (present value)" = |c| c.extent_bytes as u64;
+    "filesystem.extent_bytes": "bytes of memory that record where content is stored (present value)" = |c| c.extent_bytes as u64;
 }
 
 /// All of them, as they stand.

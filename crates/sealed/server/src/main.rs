@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use strongroom_server::{Account, Accounts, Quota, Server, Settings, Standing, Tls, Token};
 
-/// Keeps sealed objects for the vaults of many accounts.
+/// Stores the encrypted vaults of many accounts.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Arguments {
@@ -39,13 +39,13 @@ struct Serve {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
-    /// A certificate in PEM, with those that lead to one that clients know; without it the server signs its own
+    /// A certificate in PEM, followed by intermediate certificates; without this option the server signs its own certificate
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Speak in clear, on this machine only: for something before it that speaks TLS
+    /// Listen without TLS, on this machine only, for a proxy that does TLS
     #[arg(long, conflicts_with_all = ["certificate", "key"])]
     no_tls: bool,
 }
@@ -59,25 +59,25 @@ enum AccountCommand {
         #[command(flatten)]
         quota: QuotaArguments,
     },
-    /// Lists the accounts, with what they use and may use
+    /// Lists the accounts, with their usage and quotas
     List {
         /// The folder of the server
         folder: PathBuf,
     },
     /// Refuses every request of an account from now on
     Suspend(Which),
-    /// Lets a suspended account be used again
+    /// Accepts requests of a suspended account again
     Resume(Which),
-    /// Gives an account another token, and shows it, once; the one before is refused from now on
+    /// Replaces the token of an account, and shows the new token, once; the old token is refused from now on
     Token(Which),
-    /// Says what an account may use
+    /// Sets the quota of an account
     Quota {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
         quota: QuotaArguments,
     },
-    /// Removes an account and everything that it has
+    /// Removes an account and everything that it has stored
     Remove(Which),
 }
 
@@ -91,10 +91,10 @@ struct Which {
 
 #[derive(Args, Debug)]
 struct QuotaArguments {
-    /// Bytes of all its objects, as in 500M or 20G; without it there is no limit
+    /// The most bytes of all its objects, for example 500M or 20G; without this option there is no limit
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<u64>,
-    /// Objects; without it there is no limit
+    /// The most objects; without this option there is no limit
     #[arg(long, value_name = "COUNT")]
     objects: Option<u64>,
 }

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use strongroom_bench::run::{Company, Plan, run};
 use strongroom_bench::{Sizes, chart, interrupt, is_root, new_folder, parse_rows, report};
 
-/// Measures Strongroom, the plain file system beneath it and every installed peer; run it as root, on a quiet machine.
+/// Measures Strongroom, the plain file system below it, and its peers: other encrypted file systems that are installed. Run it as root, on an idle machine
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The program to measure
@@ -21,34 +21,34 @@ struct Arguments {
     /// A folder on the disk to measure
     #[arg(long, default_value = "target")]
     folder: PathBuf,
-    /// Little work and one round, in less than three minutes
+    /// Do little work in one round, in less than three minutes
     #[arg(long)]
     quick: bool,
-    /// Rounds of plain and Strongroom [default: 3; quick: 1]
+    /// How many rounds measure Strongroom and the plain file system [default: 3; quick: 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Rounds of each peer, if fewer
+    /// How many rounds measure each peer [default: as --rounds]
     #[arg(long)]
     peer_rounds: Option<usize>,
-    /// These rows only, separated by commas
+    /// Measure only these rows, separated by commas
     #[arg(long, value_name = "ROW,…")]
     only: Option<String>,
-    /// These peers only, separated by commas; "none" for none
+    /// Measure only these peers, separated by commas; "none" for no peer
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Option<Vec<String>>,
-    /// Strongroom once more, mounted with `-o OPTIONS`; may be given several times
+    /// Measure Strongroom once more, mounted with `-o OPTIONS`; may be given several times
     #[arg(long, value_name = "OPTIONS")]
     also: Vec<String>,
-    /// Strongroom only, not even the plain file system
+    /// Measure only Strongroom, not even the plain file system
     #[arg(long)]
     alone: bool,
-    /// A file for when each figure of Strongroom was measured, for a profiler
+    /// Write to FILE when each figure of Strongroom was measured, for a profiler
     #[arg(long, value_name = "FILE")]
     spans: Option<PathBuf>,
-    /// Records by which it is found out what an fsync keeps; 0 does not look [default: 100; quick: 0]
+    /// How many records to append for the test of what an fsync keeps; 0 skips the test [default: 100; quick: 0]
     #[arg(long)]
     records: Option<usize>,
-    /// Where a folder with table, JSON and charts is made
+    /// Where to create a folder with table, JSON and charts
     #[arg(long, default_value = "docs/performance")]
     into: PathBuf,
     /// Print JSON and write no folder

@@ -30,37 +30,38 @@ pub(crate) const USAGE: &str = "usage:
   strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
 
-run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
-        STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
-faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
-transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
-vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
+run     carries out N random operations (default 150) on a simulated disk, cuts the power before every STRIDE-th request
+        (default 13), reopens what each policy leaves, and checks the crash contract
+faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the crash contract
+transactions  carries out N transactions, cuts the power as run does, and checks that each is there whole or not at all
+vault   creates a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
         request fail, for every n from FIRST to LAST (default: every STRIDE-th)
-rotations  rotates the keys of a vault N times, back to back under a writer; cuts the power before every STRIDE-th request, and
-        checks that the vault which goes on with it is never called damaged, and has what was synced
-backups makes a backup of a vault, and two more after changes; cuts likewise, and checks that the vault is sound, that what the
-        folder of the backup holds is whole or says that it is not, and that the next run finishes it
+rotations  rotates the keys of a vault N times without a pause while a writer works; cuts the power before every STRIDE-th
+        request, and checks that the vault that is left works, has what was synced, and is never called damaged
+backups creates a backup of a vault, and two more after changes; cuts the power as run does, and checks that the vault is sound,
+        that the backup folder is whole or says that it is not, and that the next run completes it
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
-damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
-        that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
-small-disk  fills, empties and refills a mounted vault on a small tmpfs, a small ext4 and under a quota, in N rounds (default 150)
-        of each seed; checks that nothing is refused while df says that there is room for it, and that nothing is lost
-alarms  verifies and checks a sound vault N times (default 1000) beside writes, compaction, snapshots, erasing, rotations and
-        openings; whatever is told is a violation (needs no root)
-sync    lets two to five devices of one vault write, sync over a bad line, change keys, come and go, and be killed; checks that all
-        come to one tree with everything that was acknowledged, and that it is sound; N at a time (needs no root, and a build with
-        the feature testing)
-remote  lets a remote tell every lie about every kind of object, and as a whole, to every command that asks it; checks what is said,
-        that no byte is wrong or lost, and that all come to one tree once it is honest (as sync)
-hostile-join puts the parts of one run together: every one must be there
-hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
-        checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
+damage  damages one file of a vault folder: flips bits, truncates, writes zeros, removes or swaps files, puts older ones or those
+        of another vault; checks that it is reported, that no wrong byte is read, and that a repair restores the rest (needs no root)
+small-disk  fills, empties and refills a mounted vault on a small tmpfs, on a small ext4 and under a quota, in N rounds (default
+        150) of each seed; checks that nothing is refused while df shows enough space for it, and that nothing is lost
+alarms  verifies and checks a sound vault N times (default 1000) during writes, compaction, snapshots, erasing, rotations and
+        openings; every report of damage is a violation (needs no root)
+sync    runs two to five devices of one vault, which write, sync over a bad line, change keys, join, leave and are killed; checks
+        that all get the same tree with everything that was acknowledged, and that it is sound; N at a time (needs no root, and a
+        build with the feature testing)
+remote  lets a remote lie in every way about every kind of object, and as a whole, to every command that asks it; checks what is
+        reported, that no byte is wrong or lost, and that all devices get the same tree once the remote is honest (needs as sync)
+hostile-join joins the summaries of the parts of one hostile run; every part must be given
+hostile does to each file of a vault folder everything that somebody who can write the folder can do, and runs every command on
+        it; checks that nothing outside is touched, no wrong byte is read, and the damage is reported; in --only, - means every
+        one (needs root)
 pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
-        read is of one whole state, and that a verification names it (needs no root)
-threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
+        read belongs to one whole state, and that a verification reports the mixture (needs no root)
+threads with more than 1, every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
-cover   also fails unless the power was cut within each sort of background work
-scale   small (default): segments, batches and thresholds so small that all background work happens in every run; real
+cover   also fails unless the power was cut during each kind of background work
+scale   small (default): segments, batches and thresholds so small that all background work happens in every run; or real
 ledger  keep the nonce ledger of all processes in FILE (in a build with the feature nonce-ledger)
 journal names are durable after any sync, as on ext4; default: only after a sync of their directory
 

@@ -12,7 +12,7 @@ pub(crate) struct Backup {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The folder of the backup: a new one, or the one of an earlier backup of this vault
+    /// The folder of the backup: a new folder, or an earlier backup of this vault
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
     /// Show no progress

@@ -31,7 +31,7 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
-    /// A passphrase slot states how much memory one try takes. Try only slots that take at most SIZE (default 1G)
+    /// Use at most SIZE of memory to check a passphrase (default 1G); the vault states how much each passphrase needs
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
     pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it
@@ -43,10 +43,10 @@ pub(crate) struct SecretArguments {
     /// Unlock with an age or SSH private key
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) identity: Option<PathBuf>,
-    /// Use the vault only if it has this fingerprint, and do not ask about a vault that you use for the first time
+    /// Use the vault only if it has this fingerprint, and do not ask at its first use whether to trust it
     #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint, help_heading = "Trust")]
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Use the vault even if it is older than when you last saw it, as after restoring a backup
+    /// Use the vault even if you have seen a newer state of it, for example after restoring a backup
     #[arg(long, help_heading = "Trust")]
     pub(crate) accept_older: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Conflicts {
 /// What to do with conflicts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConflictsCommand {
-    /// Keeps the copy, the published file beside it, or both; each in one step
+    /// Resolves conflicts: keeps the conflict copy, the published file, or both
     #[command(after_help = crate::arguments::help::conflicts_keep())]
     Keep(KeepConflicts),
 }
@@ -34,18 +34,18 @@ pub(crate) enum ConflictsCommand {
 /// Which of the two stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
-    /// The copy, under the name of the published file, which goes
+    /// Keep the conflict copy, under the name of the published file, which is removed
     Mine,
-    /// The published file; the copy goes
+    /// Keep the published file, and remove the conflict copy
     Theirs,
-    /// Both; the copy gets an ordinary name
+    /// Keep both; the conflict copy gets an ordinary name
     Both,
 }
 
 /// Arguments of `conflicts keep`.
 #[derive(Args, Debug)]
 pub(crate) struct KeepConflicts {
-    /// Which of the two stays
+    /// Which of the two files to keep
     #[arg(value_name = "WHICH")]
     pub(crate) which: Which,
     /// The conflict copies, as `strongroom conflicts` lists them

@@ -9,13 +9,13 @@ use crate::arguments::location::Location;
 /// Arguments of `hash`.
 #[derive(Args, Debug)]
 pub(crate) struct Hash {
-    /// SHA-256, as sha256sum prints it, instead of BLAKE3, as b3sum does
+    /// Print SHA-256 hashes, as sha256sum does, instead of BLAKE3 hashes, as b3sum does
     #[arg(long)]
     pub(crate) sha256: bool,
-    /// Hash all files below directories too
+    /// Also hash all files below directories
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Hash the files as they are in the snapshot that SELECTOR names; these hashes are not remembered
+    /// Hash the files of the snapshot that SELECTOR matches (see `strongroom log --help`); these hashes are not stored
     #[arg(long, value_name = "SELECTOR")]
     pub(crate) at: Option<String>,
     /// A place in a vault
@@ -31,17 +31,16 @@ pub(crate) struct Hash {
 /// What of `find` is about contents.
 #[derive(Args, Debug)]
 pub(crate) struct FindContent {
-    /// Only files whose content has a hash that begins with PREFIX: BLAKE3, or SHA-256 for files whose SHA-256 was
-    /// computed earlier
+    /// Find only files whose BLAKE3 hash begins with PREFIX, and files whose SHA-256 hash does, if it was computed earlier
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
-    /// PREFIX is the beginning of a SHA-256 hash; computes SHA-256 of every file that has none stored
+    /// PREFIX is the beginning of a SHA-256 hash; computes the SHA-256 hash of every file that has none stored
     #[arg(long, requires = "hash")]
     pub(crate) sha256: bool,
-    /// Look into the snapshot SELECTOR
+    /// Search the snapshot that SELECTOR matches (see `strongroom log --help`)
     #[arg(long, value_name = "SELECTOR", requires = "hash")]
     pub(crate) at: Option<String>,
-    /// Show groups of files with the same content, and the space in their copies
+    /// Show groups of files with the same content, and how much space storing it once would save
     #[arg(long, conflicts_with_all = ["name", "kind"])]
     pub(crate) duplicates: bool,
     /// Report no progress

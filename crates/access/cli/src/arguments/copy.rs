@@ -16,21 +16,21 @@ use crate::terminal::failure::{Failure, Result};
 /// What of a tree is copied again.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Copying {
-    /// Leave out what matches PATTERN; may be given more than once. As in .gitignore: a pattern without a slash matches names at
-    /// any depth; one with a slash matches paths from each source. * and ? and [a-z] match within one name; ** matches any
-    /// number of directories; a slash at the end, directories only
+    /// Skip files and directories that match PATTERN; may be given more than once. As in .gitignore, a pattern without a slash matches
+    /// names at any depth; a pattern with a slash matches paths from each source. *, ? and [a-z] match within one name. ** matches
+    /// any number of directories. A pattern with a slash at its end matches only directories
     #[arg(long, value_name = "PATTERN", value_parser = Exclude::parse)]
     pub(crate) exclude: Vec<Exclude>,
     /// Compare the content of files that look unchanged
     #[arg(long)]
     pub(crate) checksum: bool,
-    /// Remove from the copies of directories what the source does not have, except what --exclude matches
+    /// In copied directories, delete what the source does not have, except what --exclude matches
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Let the copies belong to you; without it copies by root keep owner and group
+    /// Make yourself the owner of the copies; without this option, copies by root keep owner and group
     #[arg(long)]
     pub(crate) no_owner: bool,
-    /// Print what was copied, and what was left out and why, as JSON
+    /// Print as JSON what was copied, and what was skipped and why
     #[arg(long)]
     pub(crate) json: bool,
     /// Report no progress
@@ -43,7 +43,7 @@ pub(crate) struct Copying {
 /// Arguments of `put`.
 #[derive(Args, Debug)]
 pub(crate) struct Put {
-    /// Files and directories to copy ("-" is standard input), and at the end where to: a directory in the vault, or the new name
+    /// Files and directories to copy ("-" is standard input), then the target: a directory in the vault, or the new name
     #[arg(value_name = "LOCAL… VAULT[:PATH]", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
     #[command(flatten)]
@@ -62,13 +62,13 @@ impl Put {
 /// Arguments of `get`.
 #[derive(Args, Debug)]
 pub(crate) struct Get {
-    /// Files and directories to copy, and at the end where to: a local directory, the new name, or "-" for standard output
+    /// Files and directories to copy, then the target: a local directory, the new name, or "-" for standard output
     #[arg(value_name = "VAULT:PATH… LOCAL", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
-    /// Also copy what gives rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
+    /// Also copy what can give rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
     #[arg(long)]
     pub(crate) special: bool,
-    /// Fetch content that lies only at a remote at most at SIZE bytes a second on average, as 500K or 2M
+    /// Limit the fetching of content that is only at a remote to SIZE bytes a second on average, for example 500K or 2M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) limit_down: Option<u64>,
     #[command(flatten)]
@@ -87,10 +87,10 @@ impl Get {
 /// Arguments of `cp` and `mv`.
 #[derive(Args, Debug)]
 pub(crate) struct Transfer {
-    /// Paths to copy or move, then the target in the same vault: a directory or a new name; ":PATH" is enough
+    /// Paths to copy or move, then the target in the same vault: a directory or a new name. For the target, ":PATH" is enough
     #[arg(value_name = "VAULT:PATH… [VAULT]:PATH", required = true)]
     operands: Vec<OsString>,
-    /// Do not replace what is there
+    /// Do not replace existing files
     #[arg(short, long)]
     pub(crate) no_replace: bool,
     #[command(flatten)]

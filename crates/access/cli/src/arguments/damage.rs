@@ -59,10 +59,10 @@ pub(crate) struct Repair {
     /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
-    /// Take what is damaged or lost from this remote alone; without it all remotes of the vault are used
+    /// Fetch damaged or lost content only from this remote, instead of from all remotes of the vault
     #[arg(long, value_name = "NAME", conflicts_with = "no_remote")]
     pub(crate) remote: Option<String>,
-    /// Take nothing from remotes
+    /// Fetch nothing from remotes
     #[arg(long)]
     pub(crate) no_remote: bool,
     /// Report no progress

@@ -16,22 +16,22 @@ pub(crate) struct Device {
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Lists the devices, who added them, and changes of keys or devices that were not made in this copy; needs no secret
+    /// Lists the devices, who added each, and changes of keys or devices that another copy made; needs no secret
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list comes from the header unchecked. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
+        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is read from the header (vault.json) and not verified. With --unlock, or an option for the secret, it is verified, and the device of this copy is marked."
     )]
     List(DeviceList),
-    /// Lets a new device in: shows a code for `strongroom clone --pair` there, waits for it, and asks whether to let it in
+    /// Adds a new device: shows a code to type there at `strongroom clone --pair`, waits for the device, and asks before adding it
     #[command(after_help = crate::arguments::help::device_add())]
     Add(DeviceAdd),
     /// Removes a device: it can no longer change keys, and opens nothing that is stored after the removal
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with the ID of this copy's own device, this copy gets new device keys, and its old ones stop working."
+        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with the ID of this copy's own device, this copy gets new device keys, and the old ones stop working."
     )]
     Remove(DeviceRemove),
-    /// Accepts every membership record so far, so that commands stop naming them
+    /// Accepts all changes of keys and devices so far, so that commands no longer report them
     #[command(
-        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. Every command names those that were not made in this copy of the vault, until they are accepted here."
+        after_help = "Example:\n  strongroom device accept photos\n\nEvery command reports changes of keys and devices that another copy of the vault made, until you accept them in this copy."
     )]
     Accept(DeviceAccept),
 }
@@ -55,10 +55,10 @@ pub(crate) struct DeviceAdd {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The name of the remote through which the two devices speak; needed if there are several
+    /// The name of the remote through which the devices exchange messages; needed if there are several
     #[arg(value_name = "REMOTE")]
     pub(crate) remote: Option<String>,
-    /// Do not draw the code for a camera
+    /// Do not draw a QR code
     #[arg(long)]
     pub(crate) no_qr: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(crate) struct DeviceRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Its id in `device list`, or the beginning of it
+    /// The id of the device in `device list`, or the beginning of the id
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     #[command(flatten)]

@@ -9,10 +9,10 @@ use crate::arguments::common::Common;
 use crate::arguments::location::Location;
 
 /// How a snapshot is named, for `--help`.
-pub(crate) const SELECTORS: &str = "A snapshot is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
-    e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the snapshot before the selected one), a:DEVICE (taken by \
-    that device), i:ID (its id begins so). `/` between selectors means both, `|` means either. Dates are 2026-11-22, \
-    2026-11-22T14:30, yesterday or '3 days ago', in the zone of TZ or of this machine; with a Z at the end, and in paths below /.history, they are in UTC.";
+pub(crate) const SELECTORS: &str = "Name a snapshot by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of DATE or before), e:DATE (earlier \
+    than DATE), l:DATE (later than DATE), h: (the newest), p:SELECTOR (the one before the selected one), a:DEVICE (taken by DEVICE), \
+    i:ID (its id begins with ID). `/` between selectors means both, `|` means either. Examples of a date are 2026-11-22, 2026-11-22T14:30, \
+    yesterday and '3 days ago'. Dates are in the time zone of TZ or of this machine; with a Z at the end, and in paths below /.history, in UTC.";
 
 /// Arguments of `snapshot`.
 #[derive(Args, Debug)]
@@ -32,21 +32,21 @@ pub(crate) enum SnapshotCommand {
     /// Lists the snapshots, oldest first
     #[command(after_help = "Example:\n  strongroom snapshot list photos --json")]
     List(SnapshotList),
-    /// Removes snapshots; the space that only they held is reclaimed in the background
+    /// Removes snapshots; the space that only they used is reclaimed in the background
     #[command(
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
-    /// Sets how many snapshots stay, and removes the others, now and whenever a mount takes one; without numbers,
-    /// shows the rule
+    /// Shows or sets the rule for which snapshots to keep; setting it removes the others, now and whenever a mount takes a
+    /// snapshot
     #[command(after_help = KEEP)]
     Keep(SnapshotKeep),
 }
 
-const KEEP: &str = "For each of the last N hours (days, …) in which there is a snapshot, the newest snapshot of that hour stays. Snapshots \
-    with a tag or with a message of yours always stay. The rule treats snapshots that `restore` and `put --delete` take first \
-    like scheduled ones. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of the scheduled ones. Hours \
-    and days are those of UTC.\n\n\
+const KEEP: &str = "Of the last N hours (days, …) with a snapshot, the newest snapshot of each hour stays. Snapshots with a tag, or with \
+    a message that you gave, always stay. The rule treats snapshots that `restore` and `put --delete` take before they change files \
+    like scheduled snapshots. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
+    and days are in UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
@@ -55,13 +55,13 @@ pub(crate) struct SnapshotCreate {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// What it is for
+    /// What the snapshot is for
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     pub(crate) message: String,
-    /// A name for it; may be given more than once
+    /// A name for the snapshot; may be given more than once
     #[arg(short, long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// Take none if nothing changed since the newest one
+    /// Take no snapshot if nothing changed since the newest one
     #[arg(long)]
     pub(crate) if_changed: bool,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub(crate) struct SnapshotList {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Also show the space that each alone holds, which removing it would reclaim
+    /// Also show how much space removing each snapshot would free
     #[arg(short, long)]
     pub(crate) size: bool,
     #[command(flatten)]
@@ -87,10 +87,10 @@ pub(crate) struct SnapshotRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which snapshots, by id or selector; each argument must match exactly one
+    /// The snapshots, by id or selector; without --all, each argument must match exactly one
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) revisions: Vec<String>,
-    /// Remove all that the selector matches
+    /// Remove all snapshots that the selectors match
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(crate) struct SnapshotKeep {
     pub(crate) vault: PathBuf,
     #[command(flatten)]
     pub(crate) rule: RuleArguments,
-    /// Only show what would be removed, and set nothing
+    /// Only show which snapshots would be removed, and set no rule
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -115,28 +115,28 @@ pub(crate) struct SnapshotKeep {
 /// How many stay.
 #[derive(Args, Debug)]
 pub(crate) struct RuleArguments {
-    /// The last N, whenever they were taken
+    /// Keep the last N snapshots, whenever they were taken
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<u32>,
-    /// One for each of N hours
+    /// Keep one snapshot for each of N hours
     #[arg(long, value_name = "N")]
     pub(crate) hourly: Option<u32>,
-    /// One for each of N days
+    /// Keep one snapshot for each of N days
     #[arg(long, value_name = "N")]
     pub(crate) daily: Option<u32>,
-    /// One for each of N weeks, which begin on Monday
+    /// Keep one snapshot for each of N weeks, which begin on Monday
     #[arg(long, value_name = "N")]
     pub(crate) weekly: Option<u32>,
-    /// One for each of N months
+    /// Keep one snapshot for each of N months
     #[arg(long, value_name = "N")]
     pub(crate) monthly: Option<u32>,
-    /// One for each of N years
+    /// Keep one snapshot for each of N years
     #[arg(long, value_name = "N")]
     pub(crate) yearly: Option<u32>,
-    /// All of them
+    /// Keep all snapshots
     #[arg(long, conflicts_with_all = ["last", "hourly", "daily", "weekly", "monthly", "yearly"])]
     pub(crate) everything: bool,
-    /// Apply the rule only to automatic snapshots: of a mount's schedule, and before `restore` and `put --delete`
+    /// Apply the rule only to automatic snapshots: scheduled ones, and those before `restore` and `put --delete`
     #[arg(long)]
     pub(crate) scheduled_only: bool,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Log {
     /// The vault, or one path in it
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// Only snapshots that this selector matches
+    /// List only snapshots that SELECTOR matches
     #[arg(value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
     #[command(flatten)]
@@ -179,13 +179,13 @@ pub(crate) struct Diff {
 /// Arguments of `restore`.
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
-    /// What to bring back; without a path, everything
+    /// What to restore; without a path, everything
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// The snapshot that has it
+    /// The snapshot to restore from
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) revision: String,
-    /// Put it at this path of the vault instead of where it was
+    /// Restore it to this path of the vault instead of its old path
     #[arg(long, value_name = "PATH")]
     pub(crate) to: Option<OsString>,
     /// Do not take a snapshot before replacing anything
@@ -198,10 +198,10 @@ pub(crate) struct Restore {
 /// Arguments of `erase`.
 #[derive(Args, Debug)]
 pub(crate) struct Erase {
-    /// The file, or the directory with all below it: its path in the snapshots
+    /// The path of the file or directory in the snapshots; a directory includes all files below it
     #[arg(value_name = "VAULT:PATH")]
     pub(crate) place: Location,
-    /// Only show how much it would be
+    /// Only show how much content would be erased
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -17,15 +17,15 @@ pub(crate) struct Key {
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Adds a way to unlock: a passphrase unless an option says otherwise
+    /// Adds a way to unlock the vault: a passphrase, unless an option chooses another
     #[command(
         after_help = "Example:\n  strongroom key add photos\n  strongroom key add photos --new-key-file usb/photos.key"
     )]
     Add(KeyAdd),
-    /// Lists the ways to unlock; needs no secret
+    /// Lists the ways to unlock the vault; needs no secret
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
-    /// Removes a way to unlock; its secret opens nothing that is stored after the removal
+    /// Removes a way to unlock the vault; its secret opens nothing that is stored after the removal
     #[command(
         after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
     )]
@@ -33,7 +33,7 @@ pub(crate) enum KeyCommand {
     /// Replaces the passphrase that you unlock with
     #[command(after_help = "Example:\n  strongroom key change photos")]
     Change(KeyChange),
-    /// Re-seals everything under new keys and removes the old ones; works while mounted
+    /// Encrypts everything again under new keys, and deletes the old keys; the vault may be mounted
     #[command(after_help = help::rotate())]
     Rotate(KeyRotate),
 }
@@ -44,16 +44,16 @@ pub(crate) struct KeyAdd {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// A name for it, shown by `key list`; not secret
+    /// A name for the new key; `key list` shows it to anyone who can read the vault folder
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) label: String,
-    /// A further recovery code, printed once
+    /// Add a recovery code, and print it once
     #[arg(long, group = "new")]
     pub(crate) new_recovery_code: bool,
-    /// A new key file, made at FILE
+    /// Add a key file, and create it at FILE
     #[arg(long, value_name = "FILE", group = "new")]
     pub(crate) new_key_file: Option<PathBuf>,
-    /// An age or SSH public key
+    /// Add an age or SSH public key
     #[arg(long, value_name = "RECIPIENT", group = "new")]
     pub(crate) recipient: Option<String>,
     /// Read the new passphrase from the first line of FILE
@@ -80,7 +80,7 @@ pub(crate) struct KeyRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Its id in `key list`, or the beginning of it
+    /// The id of the key in `key list`, or the beginning of the id
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
@@ -106,13 +106,13 @@ pub(crate) struct KeyRotate {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Return when the old keys are gone, instead of when the new ones are in use
+    /// Return only when the old keys are deleted, not as soon as the new keys are in use
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Only show the progress
+    /// Only show the progress of a rotation
     #[arg(long, conflicts_with_all = ["wait", "again"])]
     pub(crate) status: bool,
-    /// Start a new rotation although one is running; what the running one has already re-sealed is re-sealed again
+    /// Start a new rotation even if one is running; everything is then encrypted again from the start
     #[arg(long)]
     pub(crate) again: bool,
     #[command(flatten)]

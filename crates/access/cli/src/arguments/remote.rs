@@ -14,7 +14,7 @@ use crate::arguments::size;
 /// How fast remotes are used.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Send at most SIZE bytes a second on average, as 500K or 2M
+    /// Send at most SIZE bytes a second on average, for example 500K or 2M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) limit_up: Option<u64>,
     /// Fetch at most SIZE bytes a second on average
@@ -42,24 +42,24 @@ pub(crate) struct Remote {
 /// What to do with remotes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RemoteCommand {
-    /// Adds an empty place, or one that holds this vault already, as a remote
+    /// Adds a remote: an empty place, or a place that already has this vault
     #[command(after_help = crate::arguments::help::remote_add())]
     Add(RemoteAdd),
     /// Lists the remotes, and how much of the vault each one has
     #[command(after_help = "Example:\n  strongroom remote list photos")]
     List(RemoteList),
-    /// Forgets a remote; what is there stays there
+    /// Removes a remote from the vault; deletes nothing at the remote
     #[command(after_help = "Example:\n  strongroom remote remove photos stick")]
     Remove(RemoteNamed),
-    /// Looks whether a remote has everything that was pushed; exits with 14 if not
+    /// Checks whether a remote has everything that was pushed; exits with 14 if not
     #[command(
         after_help = "Example:\n  strongroom remote check photos\n  strongroom remote check --deep photos stick"
     )]
     Check(RemoteCheck),
-    /// Says whether whoever can read a remote of the vault can try passphrases
+    /// Sets whether `clone` accepts a passphrase of the vault; if so, anyone who can read a remote can try passphrases
     #[command(after_help = crate::arguments::help::remote_guessable())]
     Guessable(RemoteGuessable),
-    /// Removes from a remote what does not count there any more, and says how much
+    /// Deletes unused objects from a remote, and reports how many
     #[command(after_help = crate::arguments::help::remote_prune())]
     Prune(RemotePrune),
 }
@@ -70,17 +70,17 @@ pub(crate) struct RemoteAdd {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// What to call it
+    /// A name for the remote
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Where it is: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
+    /// The address of the remote: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// Never remove anything there from this device, as credentials that may only add ask for
+    /// Never delete anything at the remote from this device: for credentials that may only add objects
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Let all remotes of the vault have what passphrases are tried against: then a passphrase brings it back from there, and whoever can
-    /// read a remote can guess
+    /// Let `clone` accept a passphrase at all remotes of the vault, as `remote guessable VAULT yes` does; then anyone who can read a
+    /// remote can try passphrases
     #[arg(long)]
     pub(crate) guessable: bool,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) struct RemoteGuessable {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// yes: remotes get what passphrases are tried against; no: they do not
+    /// Whether `clone` accepts a passphrase of the vault
     #[arg(value_name = "yes|no")]
     pub(crate) answer: Answer,
     #[command(flatten)]
@@ -103,9 +103,9 @@ pub(crate) struct RemoteGuessable {
 /// An answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Answer {
-    /// It is so.
+    /// `clone` accepts a passphrase, and anyone who can read a remote can try passphrases
     Yes,
-    /// It is not.
+    /// `clone` accepts no passphrase, and remotes have nothing to try passphrases against
     No,
 }
 
@@ -160,10 +160,10 @@ pub(crate) struct RemotePrune {
     /// The name of the remote; needed if there are several
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Remove at once what would stay some days longer: a clone or pull of another device that is under way may have to be run again
+    /// Delete at once, not a week later; a clone or pull that is running on another device may fail and have to be run again
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) now: bool,
-    /// Remove nothing; say how much does not count any more
+    /// Delete nothing; report how many objects are unused
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Show no progress
@@ -178,10 +178,10 @@ pub(crate) struct RemotePrune {
 pub(crate) struct Sync {
     #[command(flatten)]
     pub(crate) moved: Push,
-    /// Go on until interrupted: what changes here goes up within seconds, and remotes are asked for what is new
+    /// Run until Ctrl-C: push changes within seconds, and pull what other devices push
     #[arg(long, conflicts_with = "remote")]
     pub(crate) watch: bool,
-    /// With --watch, how often a remote is asked while nothing happens: a number with s, m, h or d
+    /// With --watch, how often to check a remote while nothing changes: a number with s, m, h or d
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "watch")]
     pub(crate) every: Duration,
 }
@@ -192,7 +192,7 @@ pub(crate) struct Push {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The name of the remote; needed if there are several
+    /// The name of the remote. If there are several, `push` and `pull` need it; `sync` without it uses all of them
     #[arg(value_name = "REMOTE")]
     pub(crate) remote: Option<String>,
     #[command(flatten)]
@@ -210,7 +210,7 @@ pub(crate) struct Evict {
     /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// Bring back what was let go
+    /// Fetch evicted content again
     #[arg(long)]
     pub(crate) undo: bool,
     /// Show no progress
@@ -226,7 +226,7 @@ pub(crate) struct Pin {
     /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// List what is pinned
+    /// List the pinned paths
     #[arg(long)]
     pub(crate) list: bool,
     /// Show no progress
@@ -249,20 +249,19 @@ pub(crate) struct Unpin {
 /// Arguments of `clone`.
 #[derive(Args, Debug)]
 pub(crate) struct Clone {
-    /// Where the remote is, as it was given to `remote add`
+    /// The address of the remote, as given to `remote add`
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// The folder to create; it must not exist, or be empty
+    /// The folder to create; a folder that exists must be empty
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the code that `strongroom device add` shows on another device; the passphrase or key file given here is a new one, for
-    /// this device
+    /// Ask for the code that `strongroom device add` shows on another device; give a new passphrase or key file for this device
     #[arg(long, conflicts_with_all = ["recovery_code", "identity"])]
     pub(crate) pair: bool,
-    /// Leave the content of files at the remote: what is read comes from there, and stays
+    /// Leave the content of files at the remote; reading a file fetches its content, which then stays here
     #[arg(long)]
     pub(crate) on_demand: bool,
-    /// With --pair, what this device is called instead of the name of the machine; not secret
+    /// With --pair, a name for this device instead of the name of the machine; the name is not secret
     #[arg(long, value_name = "NAME", requires = "pair")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

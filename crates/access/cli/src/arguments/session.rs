@@ -16,7 +16,7 @@ pub(crate) struct Unlock {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// How long: a number with s, m, h or d, at most 31d
+    /// How long to keep the vault open: a number with s, m, h or d, at most 31d
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub(crate) duration: Duration,
     /// What the program starts itself with

@@ -7,13 +7,13 @@ use clap::Args;
 /// Arguments of `bench`.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// The directory; a new one is made in it, and removed afterwards
+    /// The directory to measure; the command works in a new directory in it, and removes that at the end
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     /// Do a tenth of the work, in one round
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure only these rows
+    /// Measure only these rows of the result
     #[arg(long, value_name = "ROW,…")]
     pub(crate) only: Option<String>,
     /// Print JSON

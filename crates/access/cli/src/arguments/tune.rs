@@ -8,7 +8,7 @@ use strongroom::providers::Preferences;
 /// Arguments of `tune`.
 #[derive(Args, Debug)]
 pub(crate) struct Tune {
-    /// Draw the figures as a picture into FILE
+    /// Draw the figures as a chart into FILE
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) chart: Option<PathBuf>,
     /// Measure nothing; use PROVIDER for ALGORITHM from now on. May be given more than once
@@ -19,7 +19,7 @@ pub(crate) struct Tune {
         value_parser = parse_preferences
     )]
     pub(crate) prefer: Vec<Preferences>,
-    /// Measure nothing; forget what was measured and what was preferred
+    /// Measure nothing; forget earlier measurements and preferences
     #[arg(long, conflicts_with_all = ["chart", "prefer"])]
     pub(crate) reset: bool,
     /// Print JSON
