@@ -501,7 +501,7 @@ fn a_mount_point_that_cannot_be_one_is_refused_by_its_reason() {
     place.keyed(&["mount", "v", "m"]);
     let mounted = MountPoint::new(&place);
     // Failed before: "open in another process", and not where.
-    refused(7, "second", "/m already; `strongroom umount` ends that");
+    refused(7, "second", "/m; unmount it with `strongroom umount`");
     let message = place.fails(7, &["mount", "other", "m", "--key-file", "other-key"]);
     assert!(message.contains("is mounted already"), "{message}");
     let long = "n".repeat(256);

@@ -131,13 +131,13 @@ fn a_session_gives_way_to_a_mount_and_to_a_repair() {
     );
     let message = place.fails(7, &["lock", "v"]);
     assert!(
-        message.contains("`strongroom umount` locks it"),
+        message.contains("lock it with `strongroom umount`"),
         "{message}"
     );
     fs::create_dir(place.path("m2")).unwrap();
     let message = place.keyed_fails(7, &["repair", "v"]);
     assert!(
-        message.contains("the vault is mounted on ") && message.contains("/m already"),
+        message.contains("the vault is already mounted on ") && message.contains("/m; unmount it"),
         "{message}"
     );
     place.done(&["umount", "m"]);

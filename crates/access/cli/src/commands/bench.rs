@@ -50,7 +50,10 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
         }
     }
     if !is_root() {
-        writeln!(out, "cold rows need root, who may drop the kernel's caches")?;
+        writeln!(
+            out,
+            "cold rows need root, because only root can drop the kernel's caches"
+        )?;
     }
     Ok(out.flush()?)
 }
