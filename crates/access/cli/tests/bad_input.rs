@@ -164,7 +164,7 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
             fs::copy(place.path("other").join(name), w.join(name)).unwrap();
         }
     });
-    refused(&place, 5, "it is another vault's");
+    refused(&place, 5, "it is from another vault");
 }
 
 #[test]
@@ -640,7 +640,7 @@ fn a_disk_too_small_for_a_vault_is_refused_before_anything_is_made() {
     for vault in ["disk/v", "disk"] {
         let message = place.fails(6, &["init", vault, "--key-file", "key"]);
         assert!(
-            message.contains("the disk has 80 MiB free; a vault takes 88 MiB"),
+            message.contains("the disk has 80 MiB free; a vault needs 88 MiB"),
             "{message}"
         );
     }
@@ -692,7 +692,7 @@ fn clients_of_an_owner_that_is_killed_get_a_clear_error_and_the_next_command_wor
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{message}");
         assert!(
-            message.contains("the process that had the vault open has gone; your last request may"),
+            message.contains("the process that had the vault open has ended, and it is not known"),
             "{message}"
         );
     }

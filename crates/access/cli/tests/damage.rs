@@ -185,7 +185,7 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     fs::remove_file(place.path("v/vault.json.saved")).unwrap();
     let message = place.keyed_fails(5, &["repair", "v"]);
     assert!(
-        message.contains("put vault.json back from a backup"),
+        message.contains("restore vault.json from a backup"),
         "{message}"
     );
 }

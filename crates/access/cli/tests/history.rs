@@ -238,7 +238,7 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
     let refused = place.run(&["erase", "v:/renamed", "--key-file", "key"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && message.contains("still there"),
+        !refused.status.success() && message.contains("still exists"),
         "{message}"
     );
     place.keyed(&["rm", "v:/renamed"]);

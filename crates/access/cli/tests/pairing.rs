@@ -104,7 +104,7 @@ fn two_people_let_a_device_in() {
         "000"
     };
     new.press(&format!("{nobody}{}\n", &code[3..]));
-    new.wait_for("no device waits at this remote for a code that begins with");
+    new.wait_for("no device at this remote waits for a code that begins with");
     new.wait_for("code that the other device shows: ");
     new.press(&format!("{code}\n"));
     new.answer("new passphrase of copy: ", "correct horse\n");
@@ -155,7 +155,7 @@ fn a_mistyped_code_is_typed_again_and_a_no_lets_nobody_in() {
     new.wait_for("code that the other device shows: ");
     new.press(&format!("{mistyped}\n"));
     old.wait_for("somebody tried a wrong code; 4 tries are left");
-    new.wait_for("that is not the code that the other device shows");
+    new.wait_for("this is not the code that the other device shows");
     new.wait_for("code that the other device shows: ");
     // As a camera reads it.
     new.press(&format!("{url}#{code}\n"));

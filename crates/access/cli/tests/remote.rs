@@ -33,7 +33,7 @@ fn a_vault_goes_to_a_remote_and_comes_back_from_it() {
     );
     let early = place.keyed_fails(3, &["clone", &url, "early"]);
     assert!(
-        early.contains("no push to this remote has ended"),
+        early.contains("no push to this remote is complete"),
         "{early}"
     );
     assert!(!place.path("early").exists());
@@ -61,7 +61,7 @@ fn a_vault_goes_to_a_remote_and_comes_back_from_it() {
             .starts_with("origin  folder:")
     );
     let exists = place.keyed_fails(9, &["clone", &url, "copy"]);
-    assert!(exists.contains("a vault already"), "{exists}");
+    assert!(exists.contains("already has a vault"), "{exists}");
     let json: serde_json::Value =
         serde_json::from_str(&place.keyed(&["remote", "list", "v", "--json"])).unwrap();
     assert_eq!(json["remotes"][0]["name"], "stick");

@@ -102,7 +102,7 @@ fn a_session_ends_when_its_time_is_up_or_a_signal_says_so() {
     place.keyed_fails(2, &["unlock", "v", "--for", "32d"]);
     place.keyed_fails(2, &["unlock", "v", "--for", "1"]);
     let message = place.keyed_fails(11, &["unlock", "nothing"]);
-    assert!(message.contains("no vault there"), "{message}");
+    assert!(message.contains("no vault at this path"), "{message}");
     place.fails(11, &["lock", "nothing"]);
 }
 

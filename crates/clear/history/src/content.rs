@@ -107,7 +107,7 @@ pub(crate) fn put_inline(encoder: &mut Encoder, extents: &[Extent]) {
 pub(crate) fn take_inline(decoder: &mut Decoder<'_>) -> Result<Vec<Extent>> {
     let count = decoder.array(INLINE_BYTES_MAX)?;
     if count % 4 != 0 {
-        return Err(Error::Damaged("a list of extents is cut"));
+        return Err(Error::Damaged("a list of extents is truncated"));
     }
     let mut extents = Vec::with_capacity(count / 4);
     let mut end = 0_u64;

@@ -54,13 +54,13 @@ counters! {
     "segments.reads": "reads of sealed content" = |c| c.segments.reads;
     "segments.bytes_read": "bytes of sealed content read, alignment included" = |c| c.segments.bytes_read;
     "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
-    "segments.came_back": "segments fetched from remotes because something in them was needed" = |c| c.segments_came_back;
-    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; what a copy has just read and writes again is not" = |c| c.blocks_sealed;
+    "segments.came_back": "segments fetched from remotes because some of their content was needed" = |c| c.segments_came_back;
+    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; content that a copy command moves unchanged does not count" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of these blocks before sealing; if more than programs wrote, something was sealed twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;
     "filesystem.nodes": "files and directories in memory (present value)" = |c| c.nodes as u64;
-    "filesystem.extent_bytes": "bytes of memory that hold where content lies (present value)" = |c| c.extent_bytes as u64;
+    "filesystem.extent_bytes": "bytes of memory for the places of stored content (present value)" = |c| c.extent_bytes as u64;
 }
 
 /// All of them, as they stand.

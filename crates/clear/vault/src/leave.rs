@@ -41,7 +41,9 @@ impl Leaver for Shared {
         *port = match owner.close() {
             Ok(()) => Port::Left,
             Err(error) => {
-                log::error!("the vault could not be closed for who asked for it: {error}");
+                log::error!(
+                    "the vault could not be closed for the process that asked for it: {error}"
+                );
                 Port::Closed
             }
         };

@@ -124,7 +124,7 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
 fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -> Result<()> {
     let (is, loses, brought) = match dry_run {
         true => ("would be", "would lose", "would be restored"),
-        false => ("is", "lost", "brought back"),
+        false => ("is", "lost", "restored"),
     };
     match &report.revision {
         Some(newest) => writeln!(

@@ -93,10 +93,10 @@ impl Cursor {
     fn at(region: u64) -> Result<Self, RegionError> {
         let end = region
             .checked_mul(REGION_BYTES)
-            .ok_or(RegionError("the region lies beyond every file"))?;
+            .ok_or(RegionError("the region is beyond every file"))?;
         let region_end = end
             .checked_add(REGION_BYTES)
-            .ok_or(RegionError("the region lies beyond every file"))?;
+            .ok_or(RegionError("the region is beyond every file"))?;
         Ok(Self {
             end,
             block: 0,
