@@ -74,12 +74,12 @@ fn what_is_wrong_with_a_remote_is_said_with_a_code_of_its_own() {
     let (place, url) = kept();
     for (url, code, why) in [
         ("stick", 2, "folder:/PATH"),
-        ("folder:stick", 2, "whole path"),
+        ("folder:stick", 2, "absolute path"),
         ("folder:/nowhere/at/all", 15, "/nowhere/at/all"),
         (
             "ftp://canary:canary@host/path",
             2,
-            "no remote is reached that way",
+            "no remote has this kind of URL",
         ),
         ("s3://canary:canary@bucket/p?acl=1", 2, "unknown option"),
     ] {
