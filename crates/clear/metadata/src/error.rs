@@ -46,7 +46,7 @@ pub enum Error {
     #[error("there is no metadata database in this folder")]
     Missing,
     /// Caller: there is one already.
-    #[error("there is a metadata database in this folder already")]
+    #[error("there is already a metadata database in this folder")]
     AlreadyThere,
     /// Environment: written by a newer program.
     #[error(

@@ -45,7 +45,7 @@ counters! {
     "metadata.log_bytes_read": "bytes read from metadata.db-wal" = |c| c.metadata.disk.log.bytes_read;
     "metadata.log_writes": "writes of metadata.db-wal" = |c| c.metadata.disk.log.writes;
     "metadata.log_bytes_written": "bytes written to metadata.db-wal" = |c| c.metadata.disk.log.bytes;
-    "metadata.log_syncs": "syncs of metadata.db-wal: one for each commit that somebody waited for" = |c| c.metadata.disk.log.syncs;
+    "metadata.log_syncs": "syncs of metadata.db-wal: one for each commit that a caller waited for" = |c| c.metadata.disk.log.syncs;
     "segments.bytes_appended": "bytes of sealed content written, headers and padding included" = |c| c.segments.bytes_appended;
     "segments.batches": "writes of sealed content, a batch each" = |c| c.segments.batches;
     "segments.begun": "segment files begun" = |c| c.segments.segments_begun;

@@ -326,7 +326,7 @@ final class VaultPath implements Path {
         List<byte[]> names = new ArrayList<>();
         for (int index = common; index < mine.size(); index++) {
             if (Arrays.equals(mine.get(index), DOTS)) {
-                throw new IllegalArgumentException("where " + this + " is cannot be told without reading the vault");
+                throw new IllegalArgumentException(this + " cannot be made relative without reading the vault");
             }
             names.add(DOTS);
         }

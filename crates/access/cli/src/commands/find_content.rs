@@ -381,7 +381,7 @@ impl Groups {
         match self.array {
             Some(array) => array.end(),
             None => print_line(&format!(
-                "{groups} groups of files with the same content; {} could be saved",
+                "groups of files with the same content: {groups}; {} could be saved",
                 show_bytes(extra_bytes)
             )),
         }

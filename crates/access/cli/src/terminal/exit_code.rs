@@ -83,7 +83,7 @@ impl ExitCode {
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
-            Self::DamageFound => "verify found damage, or repair could not bring all of it back",
+            Self::DamageFound => "verify found damage, or repair could not restore everything",
             Self::Unreachable => "a remote cannot be reached",
         }
     }

@@ -67,7 +67,7 @@ impl Listener {
         }
         match bind(&self.name) {
             Ok(again) => *bound = Some(Arc::new(again)),
-            Err(error) => log::error!("other commands cannot reach this process any more: {error}"),
+            Err(error) => log::error!("other commands can no longer reach this process: {error}"),
         }
     }
 

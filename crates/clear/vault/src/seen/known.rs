@@ -42,7 +42,7 @@ impl Records {
             Some(Ok(Some(record))) => record,
             Some(Err(why)) => {
                 log::warn!(
-                    "the record of what was seen of this vault cannot be read ({why}): an older state would not be noticed this time"
+                    "the record of the last seen state of this vault cannot be read ({why}): an older state would not be noticed this time"
                 );
                 Record::new(vault)
             }
