@@ -152,11 +152,7 @@ pub unsafe extern "C" fn sr_seek(file: sr_file, by: i64, whence: u32) -> i64 {
             }
             SR_FROM_CURRENT => SeekFrom::Current(by),
             SR_FROM_END => SeekFrom::End(by),
-            _ => {
-                return Err(invalid(
-                    "whence must be SR_FROM_START or a constant of the same kind",
-                ));
-            }
+            _ => return Err(invalid("whence must be SR_FROM_START or similar")),
         };
         let file = file.get()?;
         Ok(signed((&mut &*file).seek(to).map_err(of_io)?))

@@ -338,9 +338,7 @@ pub(crate) fn rename_mode(how: u32) -> Outcome<RenameMode> {
         SR_RENAME_NO_REPLACE => Ok(RenameMode::NoReplace),
         SR_RENAME_EXCHANGE => Ok(RenameMode::Exchange),
         SR_RENAME_WHITEOUT => Ok(RenameMode::Whiteout),
-        _ => Err(invalid(
-            "how must be SR_RENAME_REPLACE or a constant of the same kind",
-        )),
+        _ => Err(invalid("how must be SR_RENAME_REPLACE or similar")),
     }
 }
 
@@ -349,9 +347,7 @@ pub(crate) fn xattr_mode(how: u32) -> Outcome<XattrMode> {
         SR_XATTR_SET => Ok(XattrMode::Set),
         SR_XATTR_CREATE => Ok(XattrMode::CreateOnly),
         SR_XATTR_REPLACE => Ok(XattrMode::ReplaceOnly),
-        _ => Err(invalid(
-            "how must be SR_XATTR_SET or a constant of the same kind",
-        )),
+        _ => Err(invalid("how must be SR_XATTR_SET or similar")),
     }
 }
 
@@ -378,9 +374,7 @@ pub(crate) fn allocate_mode(how: u32) -> Outcome<AllocateMode> {
         SR_PUNCH_HOLE => Ok(AllocateMode::PunchHole),
         SR_ZERO => Ok(AllocateMode::ZeroRange),
         SR_ZERO_KEEP_SIZE => Ok(AllocateMode::ZeroRangeKeepSize),
-        _ => Err(invalid(
-            "how must be SR_RESERVE or a constant of the same kind",
-        )),
+        _ => Err(invalid("how must be SR_RESERVE or similar")),
     }
 }
 
@@ -422,11 +416,7 @@ pub(crate) fn kind(kind: u32) -> Outcome<NodeKind> {
         SR_KIND_SOCKET => NodeKind::Socket,
         SR_KIND_CHARACTER_DEVICE => NodeKind::CharDevice,
         SR_KIND_BLOCK_DEVICE => NodeKind::BlockDevice,
-        _ => {
-            return Err(invalid(
-                "kind must be SR_KIND_FILE or a constant of the same kind",
-            ));
-        }
+        _ => return Err(invalid("kind must be SR_KIND_FILE or similar")),
     })
 }
 

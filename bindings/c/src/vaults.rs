@@ -78,21 +78,12 @@ impl sr_secret {
             SR_KEY_FILE => Secret::KeyFile(self.key_file()?),
             SR_RECOVERY_CODE => Secret::RecoveryCode(self.recovery_code()?),
             SR_IDENTITY => {
-                let none =
-                    "this is neither an age identity nor an SSH private key without a passphrase";
+                let none = "this is not an age identity or SSH private key without passphrase";
                 let identity = AgeIdentity::parse(self.bytes()?, None);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }
-            SR_RECIPIENT => {
-                return Err(invalid(
-                    "a recipient does not open a vault; give its identity",
-                ));
-            }
-            _ => {
-                return Err(invalid(
-                    "kind must be SR_PASSPHRASE or a constant of the same kind",
-                ));
-            }
+            SR_RECIPIENT => return Err(invalid("a recipient opens no vault; give its identity")),
+            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
         })
     }
 
@@ -103,17 +94,12 @@ impl sr_secret {
             SR_KEY_FILE => NewKey::KeyFile(self.key_file()?),
             SR_RECOVERY_CODE => NewKey::RecoveryCode(self.recovery_code()?),
             SR_RECIPIENT => {
-                let none =
-                    "this is neither an age recipient nor an SSH public key that age supports";
+                let none = "this is not an age recipient or SSH public key that age supports";
                 let recipient = AgeRecipient::parse(self.text()?);
                 NewKey::Recipient(recipient.map_err(|_| invalid(none))?)
             }
             SR_IDENTITY => return Err(invalid("to add an age or SSH key, give its recipient")),
-            _ => {
-                return Err(invalid(
-                    "kind must be SR_PASSPHRASE or a constant of the same kind",
-                ));
-            }
+            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
         })
     }
 }
@@ -219,9 +205,7 @@ pub unsafe extern "C" fn sr_create(
         let (folder, answer) = (machine_path(folder)?, out(vault)?);
         let read = sr_options::read(options)?;
         if read.wants(SR_READ_ONLY) || read.wants(SR_ACCEPT_OLDER) || !read.fingerprint.is_null() {
-            return Err(invalid(
-                "only SR_OWN and SR_NO_RECORDS are allowed for a new vault",
-            ));
+            return Err(invalid("a new vault takes only SR_OWN and SR_NO_RECORDS"));
         }
         let mut new = CreateOptions::new().seen(read.records()?);
         for secret in items(secrets, count)? {
@@ -230,9 +214,7 @@ pub unsafe extern "C" fn sr_create(
                 NewKey::KeyFile(key_file) => new.key_file(key_file),
                 NewKey::Recipient(recipient) => new.recipient(recipient),
                 NewKey::RecoveryCode(_) => {
-                    return Err(invalid(
-                        "a new vault makes its own recovery code; do not give one",
-                    ));
+                    return Err(invalid("a new vault makes its own recovery code"));
                 }
             };
         }

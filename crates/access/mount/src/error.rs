@@ -53,8 +53,7 @@ pub enum MountError {
     #[error("{0}")]
     OptionConflict(&'static str),
     /// Environment: the daemon went away without saying that all is durable.
-    #[error("unmounted, but the process that served {} ended without confirming that everything is stored; run `strongroom verify \
-         --structure` on the vault", .0.display())]
+    #[error("unmounted, but the process that served {} ended without confirming that everything is stored; run `strongroom verify --structure` on the vault", .0.display())]
     Unconfirmed(PathBuf),
     /// Environment: there was nobody to wait for.
     #[error("unmounted, but the process that served {} left no record to wait for; make sure that it has ended before you copy the vault", .0.display())]

@@ -131,8 +131,7 @@ pub enum Error {
     OnlyAtRemote(String),
     /// Environment or tampering: the content lay only at a remote, and is not there any more as it was published.
     #[error(
-        "the content was only at a remote, which has lost it: {0}. If another device still has the content, push it again from there, then \
-         run `strongroom sync` here"
+        "the content was only at a remote, which has lost it: {0}. If another device still has the content, push it again from there, then run `strongroom sync` here"
     )]
     LostAtRemote(String),
     /// Caller: the content was taken out of the vault for good. Nothing is damaged.

@@ -18,8 +18,7 @@ pub enum Error {
     OtherVault,
     /// Caller: it is of this vault, and another one than was added under this name.
     #[error(
-        "this is not the remote that was added under this name, but another remote of this vault: make the first one available again, or \
-         add this one under another name"
+        "this is not the remote that was added under this name, but another remote of this vault: make the first one available again, or add this one under another name"
     )]
     OtherRemote,
     /// Caller: it was made by a newer version.

@@ -87,8 +87,7 @@ pub enum Error {
         if *saved {
             "vault.json is missing; run `strongroom repair`: it restores the saved copy"
         } else {
-            "vault.json and its saved copy are both missing, and without them no key opens the vault: restore vault.json from a backup, or \
-             `strongroom clone` the vault from a remote into a new folder"
+            "vault.json and its saved copy are both missing, and without them no key opens the vault: restore vault.json from a backup, or `strongroom clone` the vault from a remote into a new folder"
         }
     )]
     HeaderLost {
@@ -98,8 +97,7 @@ pub enum Error {
     /// Environment: the database is gone or ruined, and it was not allowed to rebuild it. It is as it was, but for bytes
     /// behind its last page.
     #[error(
-        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot, but newer names are lost: run \
-         `strongroom repair --dry-run` to see what would be restored, then `strongroom repair --yes`"
+        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot, but newer names are lost: run `strongroom repair --dry-run` to see what would be restored, then `strongroom repair --yes`"
     )]
     DatabaseLost {
         /// What is wrong with it.
@@ -132,8 +130,7 @@ pub enum Error {
     Pairing(#[from] PairingError),
     /// Environment: of two that create the same object at a remote, both were told that they had.
     #[error(
-        "this remote lets two devices create the same object, so one device could overwrite what another published; use a remote that \
-         refuses to create an object whose name is taken"
+        "this remote lets two devices create the same object, so one device could overwrite what another published; use a remote that refuses to create an object whose name is taken"
     )]
     RemoteNotCreateOnly,
     /// Caller: what is asked for takes content that is not here.
@@ -154,14 +151,12 @@ pub enum Error {
     RemoteAhead,
     /// Environment: files change faster than what others pushed can be joined with them.
     #[error(
-        "files that another device changed are being changed here all the time; run `strongroom pull` again: it does not repeat what it \
-         has fetched"
+        "files that another device changed are being changed here all the time; run `strongroom pull` again: it does not repeat what it has fetched"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
     #[error(
-        "this vault was rebuilt without any snapshot and shares no history with the vault at the remote: clone the remote into a new \
-         folder, and copy the files into it that only this vault has"
+        "this vault was rebuilt without any snapshot and shares no history with the vault at the remote: clone the remote into a new folder, and copy the files into it that only this vault has"
     )]
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
@@ -173,8 +168,7 @@ pub enum Error {
     DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
-        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command \
-         again when `strongroom info` says that the change of keys has ended"
+        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command again when `strongroom info` says that the change of keys has ended"
     )]
     KeysInUse,
     /// Tampering: what a remote gave does not prove true.
@@ -192,8 +186,7 @@ pub enum Error {
     ConflictAlone,
     /// Caller: the copy of a conflict or what is beside it is a directory.
     #[error(
-        "one of the two versions is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep \
-         both`"
+        "one of the two versions is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
     )]
     ConflictOfDirectories,
     /// Somebody asked to stop.
@@ -215,8 +208,7 @@ pub enum Error {
     BackupTarget(String),
     /// Caller: a backup is only read.
     #[error(
-        "the folder is a backup, which is read-only; `strongroom backup` updates it. To use it as the vault from now on, remove the file \
-         `backup` in it"
+        "the folder is a backup, which is read-only; `strongroom backup` updates it. To use it as the vault from now on, remove the file `backup` in it"
     )]
     IsBackup,
     /// Caller: the listener to the progress of a backup wished it to end.
@@ -261,8 +253,7 @@ pub enum Error {
     FolderMoved,
     /// Environment: another process has the vault open but does not answer.
     #[error(
-        "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another \
-         machine: close the vault there"
+        "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close the vault there"
     )]
     OwnerUnreachable,
     /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
@@ -314,8 +305,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, which is never part of a vault. Nothing was read or written through it. Move it out of the vault folder. If \
-         opening then says that a file is missing, run `strongroom repair`"
+        "{file} is {what}, which is never part of a vault. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.

@@ -461,8 +461,7 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
                 _ => damaged(
                     SEGMENTS,
                     format!(
-                        "the file {path} is damaged or was replaced; run `strongroom repair` to fetch it from another remote that has it, \
-                         then push again"
+                        "the file {path} is damaged or was replaced; run `strongroom repair` to fetch it from another remote that has it, then push again"
                     ),
                 ),
             }

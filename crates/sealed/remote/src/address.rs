@@ -126,8 +126,7 @@ impl Address {
         }
         let Ok(url) = Url::parse(text) else {
             return refuse(
-                "this is not the URL of a remote; use one of folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, \
-                 gs://BUCKET/PATH, az://CONTAINER/PATH",
+                "this is not the URL of a remote; use one of folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
             );
         };
         let scheme = match url.scheme() {
@@ -265,8 +264,7 @@ fn check_server(url: &Url) -> Result<()> {
                 .is_none_or(|(account, vault)| !is_part(account) || !is_part(vault))
     }) {
         return refuse(
-            "the URL of a server names an account and a vault, with only lower-case letters, digits, `.` and `-`, as in \
-             https://server/account/vault",
+            "the URL of a server names an account and a vault, with only lower-case letters, digits, `.` and `-`, as in https://server/account/vault",
         );
     }
     // Who listens on the line would have the token.

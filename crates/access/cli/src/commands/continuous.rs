@@ -147,8 +147,7 @@ fn log(event: &SyncEvent) {
             }
             if pulled.conflicts > 0 {
                 log::warn!(
-                    "remote {remote}: {} in conflict: changed here and on another device; both versions are kept, one with \"conflict\" in \
-                     its name",
+                    "remote {remote}: {} in conflict: changed here and on another device; both versions are kept, one with \"conflict\" in its name",
                     counted(pulled.conflicts, "file")
                 );
             }

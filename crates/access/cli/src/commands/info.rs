@@ -354,8 +354,7 @@ fn text(
         if found.verified {
             "yes, except the list of keys, which is read from the header unchecked"
         } else {
-            "no: anyone who can write to the vault folder can change these values; --unlock, or an option that names the secret, verifies \
-             them"
+            "no: anyone who can write to the vault folder can change these values; --unlock, or an option that names the secret, verifies them"
         }
     )?;
     if found.compare_fingerprint == Some(true) {

@@ -270,8 +270,7 @@ fn say_fingerprint(arguments: &Clone, device: &NewDevice) -> Result<()> {
 /// Asks with that code, and waits for the answer.
 fn wait(device: &NewDevice, code: &PairingCode) -> Result<Admitted> {
     let mut asking = device.ask(code, Instant::now())?;
-    let interrupted = "interrupted. If the other device lets this one in later and you chose a key file here, run the same command without \
-         --pair. If you chose a passphrase, begin again with `strongroom device add` on the other device";
+    let interrupted = "interrupted. If the other device lets this one in later and you chose a key file here, run the same command without --pair. If you chose a passphrase, begin again with `strongroom device add` on the other device";
     until(interrupted, |now| match asking.look(now)? {
         AskingStep::Waiting => Ok(None),
         AskingStep::Admitted(admitted) => Ok(Some(admitted)),

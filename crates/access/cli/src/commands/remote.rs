@@ -118,8 +118,7 @@ fn say_added(arguments: &RemoteAdd, guessable: bool) -> Result<()> {
     if !guessable && has_passphrase && !kinds.is_empty() {
         let kinds: Vec<String> = kinds.iter().map(SlotKind::to_string).collect();
         print_line(&format!(
-            "passphrases do not open the vault at a remote, so nobody can guess them there; to clone it, use: {}, or a device that lets \
-             the new one in",
+            "passphrases do not open the vault at a remote, so nobody can guess them there; to clone it, use: {}, or a device that lets the new one in",
             kinds.join(", ")
         ))?;
     }
@@ -230,8 +229,7 @@ fn check(arguments: &RemoteCheck) -> Result<()> {
             true => Ok(()),
             false => Err(Failure::new(
                 ExitCode::DamageFound,
-                "the remote has lost something. Fetch evicted content with `strongroom evict --undo`, check with `strongroom verify` that \
-                 the vault is complete, add and push to a new remote, then remove this one with `strongroom remote remove`",
+                "the remote has lost something. Fetch evicted content with `strongroom evict --undo`, check with `strongroom verify` that the vault is complete, add and push to a new remote, then remove this one with `strongroom remote remove`",
             )),
         }
     })

@@ -59,8 +59,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
 /// Says that the database has to be rebuilt, and asks whether it may be; nothing was done before.
 fn may_rebuild(why: &str, yes: bool) -> bool {
     let lost = format!(
-        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot. Newer names are lost, and their \
-         content is put into lost+found."
+        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot. Newer names are lost, and their content is put into lost+found."
     );
     if yes {
         tell(&format!("strongroom: {lost}"));
@@ -86,8 +85,7 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
 }
 
 /// Said of a database that is rebuilt.
-const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database has no list of remotes. If the vault has remotes, add them again with `strongroom \
-     remote add`, run `strongroom sync`, then `strongroom repair`: it fetches damaged or lost content from them";
+const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database has no list of remotes. If the vault has remotes, add them again with `strongroom remote add`, run `strongroom sync`, then `strongroom repair`: it fetches damaged or lost content from them";
 
 /// Said of one that is rebuilt from nothing.
 const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` restores it from there, into a new folder";

@@ -168,8 +168,7 @@ fn is_other_than_a_backup(
         return Ok(Some(why.to_owned()));
     };
     if theirs.instance() != keys.instance() {
-        let why = "the folder and the vault have diverged: one of them was used as a separate copy, or an older state was put back; choose \
-             another folder";
+        let why = "the folder and the vault have diverged: one of them was used as a separate copy, or an older state was put back; choose another folder";
         return Ok(Some(why.to_owned()));
     }
     let options = Options {

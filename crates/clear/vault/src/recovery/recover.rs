@@ -443,8 +443,7 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     if !folder.has(INTENT_LOG) {
         return None;
     }
-    let lost = "this log has changes that were synced just before the vault stopped. Only the old database could replay it, so the rebuilt \
-         vault";
+    let lost = "this log has changes that were synced just before the vault stopped. Only the old database could replay it, so the rebuilt vault";
     let what = match trial {
         Trial::OnlyLook => format!("{lost} would not have these changes; the log would be kept"),
         Trial::ForReal => {

@@ -94,8 +94,7 @@ pub enum UnlockError {
     },
     /// Tampering or a restored backup: a header that does not go on from the newest one that was seen.
     #[error(
-        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key that was removed since \
-         might open it. Put the newer vault.json back"
+        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key that was removed since might open it. Put the newer vault.json back"
     )]
     HeadMissing {
         /// The place of the record that was seen.
@@ -113,8 +112,7 @@ pub enum UnlockError {
     HandoverForged,
     /// Caller: a passphrase cannot be tried against a header of a remote, which lacks what that takes.
     #[error(
-        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}let a device that has the vault let this \
-         one in, with `strongroom device add` there and `strongroom clone --pair` here",
+        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}let a device that has the vault let this one in, with `strongroom device add` there and `strongroom clone --pair` here",
         instead(others)
     )]
     PassphrasesWithheld {
@@ -128,8 +126,7 @@ pub enum UnlockError {
     WithheldForged,
     /// Tampering or a mix-up: a header of a remote lies in the place of `vault.json`.
     #[error(
-        "the vault's own header was replaced by the form for remotes, which no passphrase opens; run `strongroom repair`, which restores \
-         the saved copy"
+        "the vault's own header was replaced by the form for remotes, which no passphrase opens; run `strongroom repair`, which restores the saved copy"
     )]
     FormForRemotes,
     /// Environment: the passphrase slot needs more memory than is free.
@@ -194,8 +191,7 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys, and this copy uses no device; open this copy's replica.json first, or add this \
-         copy as a device"
+        "only a device of this vault may change its keys, and this copy uses no device; open this copy's replica.json first, or add this copy as a device"
     )]
     NotADevice,
     /// Tampering: a member's public key is none, so nothing can be granted to it.
