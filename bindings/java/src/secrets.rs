@@ -70,7 +70,7 @@ fn recovery_code(bytes: &[u8]) -> Outcome<RecoveryCode> {
 }
 
 fn recipient(bytes: &[u8]) -> Outcome<AgeRecipient> {
-    let none = "this is neither an age recipient nor an SSH public key that age supports";
+    let none = "this is not an age recipient or SSH public key that age supports";
     AgeRecipient::parse(text(bytes)?).map_err(|_| invalid(none))
 }
 
@@ -82,16 +82,13 @@ impl Given {
             KEY_FILE => Secret::KeyFile(key_file(&self.bytes)?),
             RECOVERY_CODE => Secret::RecoveryCode(recovery_code(&self.bytes)?),
             IDENTITY => {
-                let none = "this is neither an age identity nor an SSH private key that its passphrase opens";
+                let none =
+                    "this is not an age identity or SSH private key that its passphrase opens";
                 let inner = self.inner.as_ref().map(|inner| text(inner)).transpose()?;
                 let identity = AgeIdentity::parse(&self.bytes, inner);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }
-            RECIPIENT => {
-                return Err(invalid(
-                    "a recipient does not open a vault; give its identity",
-                ));
-            }
+            RECIPIENT => return Err(invalid("a recipient opens no vault; give its identity")),
             _ => return Err(invalid("a kind of secret that the library does not know")),
         })
     }
@@ -102,11 +99,7 @@ impl Given {
             PASSPHRASE => options.passphrase(passphrase(&self.bytes)?),
             KEY_FILE => options.key_file(key_file(&self.bytes)?),
             RECIPIENT => options.recipient(recipient(&self.bytes)?),
-            RECOVERY_CODE => {
-                return Err(invalid(
-                    "a new vault makes its own recovery code; do not give one",
-                ));
-            }
+            RECOVERY_CODE => return Err(invalid("a new vault makes its own recovery code")),
             _ => return Err(invalid("to add an age or SSH key, give its recipient")),
         })
     }

@@ -269,9 +269,7 @@ impl Core {
     fn send_all(&self) {
         let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         if let Err(error) = sent {
-            log::error!(
-                "data that the kernel caches for open files could not be collected: {error}"
-            );
+            log::error!("data in the kernel's cache could not be collected: {error}");
         }
     }
 

@@ -31,9 +31,7 @@ pub(crate) fn decode_root(bytes: &[u8]) -> Result<Entry> {
     let mut decoder = Decoder::new("root of a tree", bytes);
     decoder.array_exact(2)?;
     if decoder.unsigned()? != ROOT {
-        return Err(Error::Damaged(
-            "the root of a tree is a node of another kind",
-        ));
+        return Err(Error::Damaged("the root of a tree has the wrong kind"));
     }
     let root = Entry::decode(&mut decoder)?;
     decoder.finish()?;
@@ -55,7 +53,7 @@ pub(crate) fn decode_value(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut decoder = Decoder::new("value in a tree", bytes);
     decoder.array_exact(2)?;
     if decoder.unsigned()? != VALUE {
-        return Err(Error::Damaged("a value is a node of another kind"));
+        return Err(Error::Damaged("a value has the wrong kind of node"));
     }
     let value = decoder.bytes(VALUE_BLOCK_BYTES_MAX)?.to_vec();
     decoder.finish()?;

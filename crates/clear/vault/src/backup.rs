@@ -111,7 +111,7 @@ impl Vault {
                 match target.has(BACKUP) {
                     true => Ok(false),
                     false => refuse(
-                        "the folder is a copy of this vault that is used as a vault, not as a backup",
+                        "the folder is a copy of this vault, used as a vault and not as a backup",
                     ),
                 }
             }
@@ -119,9 +119,7 @@ impl Vault {
             // The first one was interrupted.
             Err(Error::InterruptedCreate) => Ok(true),
             Err(Error::NotAVault) if check_contents(target).is_ok() => Ok(true),
-            Err(Error::NotAVault) => {
-                refuse("the folder is not empty and is not a backup of a vault")
-            }
+            Err(Error::NotAVault) => refuse("the folder is neither empty nor a backup of a vault"),
             Err(error) => Err(error),
         }
     }

@@ -490,8 +490,7 @@ impl Vault {
         if object_hash(&header) != hash {
             return Err(damaged("its content is not what was pushed").into());
         }
-        let stored =
-            Header::decode(&header).map_err(|_| damaged("it is not the header of a vault"))?;
+        let stored = Header::decode(&header).map_err(|_| damaged("it is not a vault header"))?;
         if stored.header.vault != vault_id(&Folder::new(self.folder()))? {
             return Err(damaged("it is from another vault").into());
         }

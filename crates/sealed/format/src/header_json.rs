@@ -171,11 +171,7 @@ impl JsonFile {
         }
         let guessable_changes = match self.guessable_changes {
             None => self.flags.iter().any(|flag| flag == GUESSABLE).into(),
-            Some(0 | 1) => {
-                return Err(invalid(
-                    "repeats a number of changes that its flags already give",
-                ));
-            }
+            Some(0 | 1) => return Err(invalid("gives a number of changes that its flags give")),
             Some(changes) => changes,
         };
         let withheld = self.withheld.as_ref();

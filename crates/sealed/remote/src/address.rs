@@ -275,7 +275,7 @@ fn check_server(url: &Url) -> Result<()> {
         None => false,
     };
     if url.scheme() == "http" && !is_here {
-        return refuse("a server needs https:; http: works only for a server on this machine");
+        return refuse("a server needs https:; http: works only on this machine");
     }
     if url.password().is_some() {
         return refuse(
@@ -444,10 +444,7 @@ mod tests {
             ("https://host/anna/%2e%2e", "names an account and a vault"),
             ("https://host/Anna/photos", "names an account and a vault"),
             ("https://host//photos", "names an account and a vault"),
-            (
-                "http://host/anna/photos",
-                "only for a server on this machine",
-            ),
+            ("http://host/anna/photos", "only on this machine"),
             ("https://a:b@host/anna/photos", "no password"),
             (
                 "https://host/anna/photos?region=1",

@@ -160,7 +160,7 @@ impl Remote for Cloud {
                 if all.len() == LISTED_MAX {
                     return Err(StoreError::Generic {
                         store: "remote",
-                        source: format!("the remote has more than {LISTED_MAX} {kind}").into(),
+                        source: format!("has more than {LISTED_MAX} {kind}").into(),
                     });
                 }
                 if let Some(name) = object

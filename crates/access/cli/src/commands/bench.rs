@@ -50,10 +50,7 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
         }
     }
     if !is_root() {
-        writeln!(
-            out,
-            "cold rows need root, because only root can drop the kernel's caches"
-        )?;
+        writeln!(out, "cold rows need root, to drop the kernel's caches")?;
     }
     Ok(out.flush()?)
 }

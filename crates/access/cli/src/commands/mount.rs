@@ -34,9 +34,7 @@ pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let (options, snapshots) = parse_options(&arguments.options)?;
     let limits = arguments.limits;
     if !arguments.sync && limits.limit_up.is_some() {
-        return Err(Failure::usage(
-            "--limit-up works only with --sync; add --sync",
-        ));
+        return Err(Failure::usage("--limit-up needs --sync; add it"));
     }
     if arguments.sync && options.read_only {
         let message = "--sync: a read-only mount cannot take changes of other devices";

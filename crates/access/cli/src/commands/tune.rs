@@ -228,10 +228,7 @@ impl Table {
             )?;
         }
         match (json.threads, json.inline_below_bytes) {
-            (Some(1), _) => writeln!(
-                out,
-                "sealing: on one thread; more threads are not faster here"
-            )?,
+            (Some(1), _) => writeln!(out, "sealing: on one thread; more were not faster")?,
             (Some(threads), Some(bytes)) => writeln!(
                 out,
                 "sealing: calls of {} or more use {threads} threads; smaller calls use one",
@@ -243,7 +240,7 @@ impl Table {
             )?,
             (None, _) => writeln!(
                 out,
-                "sealing: on a thread per core; the time was too short to measure which number is faster"
+                "sealing: on a thread per core; the time was too short to measure other numbers"
             )?,
         }
         writeln!(out, "measured in {:.0} s and saved", json.seconds)?;

@@ -309,10 +309,7 @@ fn check_holes(
     let holes = Holes::load(reader)?;
     for inode in holes.inodes() {
         if !inodes.contains_key(&inode) {
-            report.problem(format!(
-                "there is a hole of inode {}, which is missing",
-                inode.0
-            ));
+            report.problem(format!("a hole belongs to missing inode {}", inode.0));
         }
     }
     Ok(holes)
@@ -368,10 +365,7 @@ fn check_extents(
     reader.for_each_region(|inode: InodeId, region: u64, list: Vec<Extent>| {
         report.extents += list.len() as u64;
         let Some(node) = inodes.get_mut(&inode) else {
-            report.problem(format!(
-                "there are extents of inode {}, which is missing",
-                inode.0
-            ));
+            report.problem(format!("extents belong to missing inode {}", inode.0));
             return;
         };
         let mut last = region * REGION_BYTES;

@@ -164,9 +164,7 @@ impl Server {
                     .map_err(Error::io("setting up a socket"))
                     .and_then(|()| frame::send(&mut stream, &mut frame, &Response::Left));
                 if let Err(error) = told {
-                    log::debug!(
-                        "a client could not be notified that the vault was closed: {error}"
-                    );
+                    log::debug!("a client does not learn that the vault was closed: {error}");
                 }
             }
         }
