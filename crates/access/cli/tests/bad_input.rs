@@ -182,7 +182,7 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
         fs::copy(place.path("other").join(name), w.join(name)).unwrap();
     };
     harmed(&place, |w| swapped(w, "vault.json"));
-    refused(&place, 5, "damaged vault.json: it is of another vault");
+    refused(&place, 5, "damaged vault.json: it is from another vault");
     let message = place.fails(5, &["ls", "w", "--key-file", "other-key"]);
     assert!(message.contains("damaged replica.json"), "{message}");
     harmed(&place, |w| swapped(w, "replica.json"));

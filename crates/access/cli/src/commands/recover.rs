@@ -149,7 +149,7 @@ fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -
     if count > 0 {
         writeln!(
             out,
-            "content that is in no snapshot, including removed files, {is} in lost+found: {} with {}",
+            "content in no snapshot, including removed files, {is} in lost+found: {} with {}",
             counted(count, "file"),
             show_bytes(bytes)
         )?;

@@ -68,7 +68,7 @@ impl Files {
             (Ok(header), Some(Ok(replica))) if header != replica.vault => Err(Error::Damaged {
                 what: HEADER,
                 why: format!(
-                    "it belongs to another vault than replica.json: one of the two was replaced; put the right file back ({failed})"
+                    "it is from another vault than replica.json: one of the two was replaced; put the right file back ({failed})"
                 ),
             }),
             _ => Err(failed.into()),
