@@ -55,7 +55,8 @@ counters! {
     "segments.bytes_read": "bytes of sealed content read, alignment included" = |c| c.segments.bytes_read;
     "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
     "segments.came_back": "segments fetched from remotes because some of their content was needed" = |c| c.segments_came_back;
-    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; content that a copy command moves unchanged does not count" = |c| c.blocks_sealed;
+    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; blocks that a program has just read and writes again do \
+         not count" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of these blocks before sealing; if more than programs wrote, something was sealed twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;

@@ -168,7 +168,8 @@ pub enum Error {
     DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
-        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command again when `strongroom info` says that the change of keys has ended"
+        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command \
+         again when `strongroom key rotate --status` reports that nothing is left to re-seal"
     )]
     KeysInUse,
     /// Tampering: what a remote gave does not prove true.
