@@ -198,7 +198,7 @@ pub(crate) struct Out<T>(*mut T);
 /// Where an answer goes, which must not be NULL: asked before the call does anything.
 pub(crate) fn out<T>(place: *mut T) -> Outcome<Out<T>> {
     match place.is_null() {
-        true => Err(invalid("the place for the answer is NULL")),
+        true => Err(invalid("the pointer for the answer is NULL")),
         false => Ok(Out(place)),
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn check_not_called_back() -> Outcome<()> {
     match CALLED_BACK.with(Cell::get) {
         true => Err(Fail::Here(
             libc::EDEADLK,
-            "a function that hears of progress cannot use a remote itself",
+            "a progress function cannot use a remote itself",
         )),
         false => Ok(()),
     }

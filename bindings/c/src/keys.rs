@@ -69,7 +69,7 @@ fn name(slot: SlotId) -> String {
 
 /// The slot that `text` names.
 fn slot_id(text: &str) -> Outcome<SlotId> {
-    let none = "a slot is named by 16 hexadecimal digits, as sr_keys_list gives them";
+    let none = "the id of a slot has 16 hexadecimal digits, as sr_keys_list gives them";
     let digits = text.as_bytes();
     if digits.len() != 2 * ID_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err(invalid(none));
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn sr_keys_unlocked_by(keys: sr_keys, slot: *mut sr_bytes)
     done(|| {
         let answer = out(slot)?;
         let found = keys.get()?.lock().unlocked_by();
-        let found = found.ok_or(invalid("these keys were opened by no slot"))?;
+        let found = found.ok_or(invalid("these keys were not opened through a slot"))?;
         answer.put(name(found).into_bytes().into());
         Ok(())
     })

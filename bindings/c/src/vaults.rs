@@ -57,7 +57,7 @@ impl sr_secret {
     }
 
     unsafe fn passphrase(self) -> Outcome<Passphrase> {
-        let none = "a passphrase is 1 byte or more of UTF-8, and not longer than some pages";
+        let none = "a passphrase is UTF-8 text of 1 to 1024 bytes";
         Passphrase::new(self.bytes()?).map_err(|_| invalid(none))
     }
 
@@ -67,7 +67,7 @@ impl sr_secret {
     }
 
     unsafe fn recovery_code(self) -> Outcome<RecoveryCode> {
-        let none = "this is no recovery code; look for a character that was mistyped";
+        let none = "this is not a recovery code; look for a mistyped character";
         RecoveryCode::parse(self.text()?).map_err(|_| invalid(none))
     }
 
@@ -78,12 +78,12 @@ impl sr_secret {
             SR_KEY_FILE => Secret::KeyFile(self.key_file()?),
             SR_RECOVERY_CODE => Secret::RecoveryCode(self.recovery_code()?),
             SR_IDENTITY => {
-                let none = "this is no age identity and no SSH private key without a passphrase";
+                let none = "this is not an age identity or SSH private key without passphrase";
                 let identity = AgeIdentity::parse(self.bytes()?, None);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }
-            SR_RECIPIENT => return Err(invalid("a recipient opens nothing; its identity does")),
-            _ => return Err(invalid("kind is SR_PASSPHRASE or one like it")),
+            SR_RECIPIENT => return Err(invalid("a recipient opens no vault; give its identity")),
+            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
         })
     }
 
@@ -94,12 +94,12 @@ impl sr_secret {
             SR_KEY_FILE => NewKey::KeyFile(self.key_file()?),
             SR_RECOVERY_CODE => NewKey::RecoveryCode(self.recovery_code()?),
             SR_RECIPIENT => {
-                let none = "this is no age recipient and no SSH public key that age uses";
+                let none = "this is not an age recipient or SSH public key that age supports";
                 let recipient = AgeRecipient::parse(self.text()?);
                 NewKey::Recipient(recipient.map_err(|_| invalid(none))?)
             }
-            SR_IDENTITY => return Err(invalid("a key is added with its recipient")),
-            _ => return Err(invalid("kind is SR_PASSPHRASE or one like it")),
+            SR_IDENTITY => return Err(invalid("to add an age or SSH key, give its recipient")),
+            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
         })
     }
 }
@@ -109,7 +109,7 @@ impl sr_secret {
 pub unsafe extern "C" fn sr_make_key_file(content: *mut sr_bytes) -> c_int {
     done(|| {
         let content = out(content)?;
-        let failed = "the system gives no random numbers";
+        let failed = "the system provides no random numbers";
         let key_file = KeyFile::random(&SystemRandom).map_err(|_| invalid(failed))?;
         content.put(key_file.text().as_bytes().to_vec().into());
         Ok(())
@@ -134,12 +134,12 @@ impl sr_options {
         let size = options.cast::<u64>().read();
         // Up to the flags, which every header has.
         if size < 12 {
-            return Err(invalid("begin with SR_OPTIONS_INIT"));
+            return Err(invalid("initialize the options with SR_OPTIONS_INIT"));
         }
         let read = beginning(options, size, Self::DEFAULT)?;
         let known = SR_READ_ONLY | SR_OWN | SR_ACCEPT_OLDER | SR_NO_RECORDS;
         if read.flags & !known != 0 {
-            return Err(invalid("flags has one that this library does not know"));
+            return Err(invalid("flags has a flag that this library does not know"));
         }
         Ok(read)
     }
@@ -153,7 +153,7 @@ impl sr_options {
             true => None,
             false => {
                 let parsed = Fingerprint::parse(utf8(self.fingerprint)?);
-                Some(parsed.ok_or(invalid("this is no fingerprint of a vault"))?)
+                Some(parsed.ok_or(invalid("this is not the fingerprint of a vault"))?)
             }
         };
         let older = match self.wants(SR_ACCEPT_OLDER) {
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn sr_create(
         let (folder, answer) = (machine_path(folder)?, out(vault)?);
         let read = sr_options::read(options)?;
         if read.wants(SR_READ_ONLY) || read.wants(SR_ACCEPT_OLDER) || !read.fingerprint.is_null() {
-            return Err(invalid("a new vault takes SR_OWN and SR_NO_RECORDS only"));
+            return Err(invalid("a new vault takes only SR_OWN and SR_NO_RECORDS"));
         }
         let mut new = CreateOptions::new().seen(read.records()?);
         for secret in items(secrets, count)? {
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn sr_create(
                 NewKey::KeyFile(key_file) => new.key_file(key_file),
                 NewKey::Recipient(recipient) => new.recipient(recipient),
                 NewKey::RecoveryCode(_) => {
-                    return Err(invalid("a new vault gets a recovery code of its own"));
+                    return Err(invalid("a new vault makes its own recovery code"));
                 }
             };
         }
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn sr_verify(
                 goes_on(told, context, progress.bytes, progress.bytes_total)
             })?;
         if !report.finished {
-            let why = "stopped by the function that hears of progress";
+            let why = "stopped by the progress function";
             return Err(crate::border::Fail::Here(libc::ECANCELED, why));
         }
         let is_sound = report.is_sound();

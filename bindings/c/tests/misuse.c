@@ -271,7 +271,7 @@ static void owners(void)
     MUST(sr_pread(file, kept, 4, 0) == 4 && memcmp(kept, "kept", 4) == 0);
     MUST(sr_is_owner(vault) == 1);
     MUST(sr_pread(unsynced, kept, 4, 0) == -ECONNABORTED);
-    MUST(strstr(sr_error_message(), "has gone") != NULL);
+    MUST(strstr(sr_error_message(), "has ended") != NULL);
     MUST(sr_file_close(unsynced) == 0);
     MUST(sr_check(vault) == 1);
     MUST(sr_close(vault) == 0);

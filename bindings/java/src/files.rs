@@ -72,7 +72,7 @@ fn through<T>(len: usize, call: impl FnOnce(&mut [jbyte]) -> Outcome<T>) -> Outc
 fn length(len: jint) -> Outcome<usize> {
     let len = usize::try_from(len).map_err(|_| invalid("a length below 0"))?;
     match len > TRANSFER_BYTES_MAX {
-        true => Err(invalid("more than a transfer at once")),
+        true => Err(invalid("more bytes than one transfer can have")),
         false => Ok(len),
     }
 }
@@ -308,7 +308,7 @@ fn allocate<'local>(
         2 => AllocateMode::PunchHole,
         3 => AllocateMode::ZeroRange,
         4 => AllocateMode::ZeroRangeKeepSize,
-        _ => return Err(invalid("no way to allocate")),
+        _ => return Err(invalid("an unknown way to allocate")),
     };
     Ok(file(handle)?.allocate(mode, unsigned(offset)?, unsigned(len)?)?)
 }

@@ -137,7 +137,7 @@ fn rotate_keys<'local>(_: &mut Env<'local>, _: JClass<'local>, handle: jlong) ->
     with(handle, |keys| Ok(keys.rotate()?))
 }
 
-const NO_RANDOM: Fail = Fail::Here(5, "the system gives no random numbers");
+const NO_RANDOM: Fail = Fail::Here(5, "the system provides no random numbers");
 
 fn new_key_file<'local>(env: &mut Env<'local>, _: JClass<'local>) -> Outcome<JByteArray<'local>> {
     let made = KeyFile::random(&SystemRandom).map_err(|_| NO_RANDOM)?;

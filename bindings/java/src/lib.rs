@@ -56,7 +56,7 @@ pub unsafe extern "system" fn JNI_OnLoad(
 
 /// Has the virtual machine say why it could not load the library.
 fn explain(env: &mut Env<'_>, error: &jni::errors::Error) {
-    let message = format!("the library of Strongroom and its classes are of two versions: {error}");
+    let message = format!("the library and the classes of Strongroom differ in version: {error}");
     let _ = env.throw_new(
         jni_str!("java/lang/UnsatisfiedLinkError"),
         JNIString::new(message),

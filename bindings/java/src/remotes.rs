@@ -207,7 +207,7 @@ fn settle_conflict<'local>(
         0 => Keep::Mine,
         1 => Keep::Theirs,
         2 => Keep::Both,
-        _ => return Err(invalid("no way to end a conflict")),
+        _ => return Err(invalid("an unknown way to settle a conflict")),
     };
     let path = vault(handle)?.settle_conflict(&*path, keep)?;
     array(env, &path)

@@ -51,7 +51,7 @@ pub(crate) fn given(
 }
 
 fn passphrase(bytes: &[u8]) -> Outcome<Passphrase> {
-    let none = "a passphrase is 1 byte or more of UTF-8, and not longer than some pages";
+    let none = "a passphrase is UTF-8 text of 1 to 1024 bytes";
     Passphrase::new(bytes).map_err(|_| invalid(none))
 }
 
@@ -65,12 +65,12 @@ fn text(bytes: &[u8]) -> Outcome<&str> {
 }
 
 fn recovery_code(bytes: &[u8]) -> Outcome<RecoveryCode> {
-    let none = "this is no recovery code; look for a character that was mistyped";
+    let none = "this is not a recovery code; look for a mistyped character";
     RecoveryCode::parse(text(bytes)?).map_err(|_| invalid(none))
 }
 
 fn recipient(bytes: &[u8]) -> Outcome<AgeRecipient> {
-    let none = "this is no age recipient and no SSH public key that age uses";
+    let none = "this is not an age recipient or SSH public key that age supports";
     AgeRecipient::parse(text(bytes)?).map_err(|_| invalid(none))
 }
 
@@ -83,12 +83,12 @@ impl Given {
             RECOVERY_CODE => Secret::RecoveryCode(recovery_code(&self.bytes)?),
             IDENTITY => {
                 let none =
-                    "this is no age identity and no SSH private key that its passphrase opens";
+                    "this is not an age identity or SSH private key that its passphrase opens";
                 let inner = self.inner.as_ref().map(|inner| text(inner)).transpose()?;
                 let identity = AgeIdentity::parse(&self.bytes, inner);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }
-            RECIPIENT => return Err(invalid("a recipient opens nothing; its identity does")),
+            RECIPIENT => return Err(invalid("a recipient opens no vault; give its identity")),
             _ => return Err(invalid("a kind of secret that the library does not know")),
         })
     }
@@ -99,8 +99,8 @@ impl Given {
             PASSPHRASE => options.passphrase(passphrase(&self.bytes)?),
             KEY_FILE => options.key_file(key_file(&self.bytes)?),
             RECIPIENT => options.recipient(recipient(&self.bytes)?),
-            RECOVERY_CODE => return Err(invalid("a new vault gets a recovery code of its own")),
-            _ => return Err(invalid("a key is added with its recipient")),
+            RECOVERY_CODE => return Err(invalid("a new vault makes its own recovery code")),
+            _ => return Err(invalid("to add an age or SSH key, give its recipient")),
         })
     }
 
@@ -111,7 +111,7 @@ impl Given {
             KEY_FILE => AddKey::Other(NewKey::KeyFile(key_file(&self.bytes)?)),
             RECOVERY_CODE => AddKey::Other(NewKey::RecoveryCode(recovery_code(&self.bytes)?)),
             RECIPIENT => AddKey::Other(NewKey::Recipient(recipient(&self.bytes)?)),
-            _ => return Err(invalid("a key is added with its recipient")),
+            _ => return Err(invalid("to add an age or SSH key, give its recipient")),
         })
     }
 
@@ -119,7 +119,7 @@ impl Given {
     pub(crate) fn to_replace(&self) -> Outcome<Passphrase> {
         match self.kind {
             PASSPHRASE => passphrase(&self.bytes),
-            _ => Err(invalid("a passphrase is replaced by a passphrase")),
+            _ => Err(invalid("a passphrase can be replaced only by a passphrase")),
         }
     }
 }
@@ -151,7 +151,7 @@ pub(crate) const fn records(flags: jint) -> SeenRecords {
 /// What a vault that is opened must be.
 pub(crate) fn trust(env: &Env<'_>, flags: jint, expected: &JByteArray<'_>) -> Outcome<Trust> {
     let parse = |text: String| {
-        let none = "this is no fingerprint of a vault";
+        let none = "this is not the fingerprint of a vault";
         Fingerprint::parse(&text).ok_or(invalid(none))
     };
     Ok(Trust {

@@ -274,7 +274,7 @@ fn xattr_mode(how: jint) -> Outcome<XattrMode> {
         0 => Ok(XattrMode::Set),
         1 => Ok(XattrMode::CreateOnly),
         2 => Ok(XattrMode::ReplaceOnly),
-        _ => Err(invalid("no way to set an extended attribute")),
+        _ => Err(invalid("an unknown way to set an extended attribute")),
     }
 }
 
@@ -417,7 +417,7 @@ fn make_node<'local>(
         5 => NodeKind::Socket,
         6 => NodeKind::CharDevice,
         7 => NodeKind::BlockDevice,
-        _ => return Err(invalid("no kind of node that is made so")),
+        _ => return Err(invalid("a node of this kind cannot be made in this way")),
     };
     vault(handle)?.make_node(&*path, kind, bits(mode), device.cast_unsigned())?;
     Ok(())
@@ -503,7 +503,7 @@ fn rename<'local>(
         1 => RenameMode::NoReplace,
         2 => RenameMode::Exchange,
         3 => RenameMode::Whiteout,
-        _ => return Err(invalid("no way to rename")),
+        _ => return Err(invalid("an unknown way to rename")),
     };
     let operation = Operation::Rename {
         path: path.clone(),

@@ -204,7 +204,7 @@ impl File {
             "zero_keep_size" => AllocateMode::ZeroRangeKeepSize,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "{how:?} is none of reserve, reserve_keep_size, punch_hole, zero, zero_keep_size"
+                    "{how:?} is not reserve, reserve_keep_size, punch_hole, zero or zero_keep_size"
                 )));
             }
         };
@@ -293,7 +293,7 @@ pub(crate) fn open_file(
                 unnamed = true;
                 options
             }
-            other => return Err(PyValueError::new_err(format!("{other:?} is no flag"))),
+            other => return Err(PyValueError::new_err(format!("{other:?} is not a flag"))),
         };
     }
     let opened = tree.ask(py, &[path], |state| match state {

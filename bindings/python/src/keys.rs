@@ -94,7 +94,7 @@ impl Keys {
         self.change(py, |keys| match secret(&passphrase)? {
             strongroom::Secret::Passphrase(passphrase) => keys.change_passphrase(id, passphrase),
             _ => Err(strongroom::Error::NoSecret(
-                "a passphrase is replaced by a passphrase".to_owned(),
+                "a passphrase can be replaced only by a passphrase".to_owned(),
             )),
         })
     }

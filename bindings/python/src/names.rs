@@ -63,7 +63,7 @@ pub(crate) fn rename_mode(how: &str) -> PyResult<RenameMode> {
         "whiteout" => RenameMode::Whiteout,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "{how:?} is none of replace, no_replace, exchange, whiteout"
+                "{how:?} is not replace, no_replace, exchange or whiteout"
             )));
         }
     })
@@ -77,7 +77,7 @@ pub(crate) fn xattr_mode(how: &str) -> PyResult<XattrMode> {
         "replace" => XattrMode::ReplaceOnly,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "{how:?} is none of set, create, replace"
+                "{how:?} is not set, create or replace"
             )));
         }
     })

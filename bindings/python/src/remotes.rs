@@ -279,7 +279,7 @@ pub(crate) fn settle_conflict<'py>(
         "both" => Keep::Both,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "{keep:?} is none of mine, theirs, both"
+                "{keep:?} is not mine, theirs or both"
             )));
         }
     };

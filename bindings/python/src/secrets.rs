@@ -51,7 +51,7 @@ pub(crate) fn with_key(
         "passphrase" => options.passphrase(Passphrase::new(bytes).map_err(refuse)?),
         "key_file" => options.key_file(KeyFile::parse(bytes).map_err(refuse)?),
         "recipient" => options.recipient(AgeRecipient::parse(text(bytes)?).map_err(refuse)?),
-        other => return Err(refuse(format!("a vault is not made with {other}"))),
+        other => return Err(refuse(format!("a vault cannot be made with {other}"))),
     })
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn new_key((kind, bytes, _): &Given) -> strongroom::Result<AddKey> {
         "recipient" => AddKey::Other(NewKey::Recipient(
             AgeRecipient::parse(text(bytes)?).map_err(refuse)?,
         )),
-        other => return Err(refuse(format!("no slot is made with {other}"))),
+        other => return Err(refuse(format!("a slot cannot be made with {other}"))),
     })
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn new_key((kind, bytes, _): &Given) -> strongroom::Result<AddKey> {
 pub(crate) fn fingerprint(text: Option<&str>) -> PyResult<Option<strongroom::Fingerprint>> {
     let parse = |text| {
         strongroom::Fingerprint::parse(text).ok_or_else(|| {
-            PyValueError::new_err("that is no fingerprint; it is printed when a vault is made")
+            PyValueError::new_err("this is not a fingerprint; `strongroom init` prints the fingerprint of a new vault")
         })
     };
     text.map(parse).transpose()

@@ -53,7 +53,7 @@ def source(
             return "key_file", content(key_file), None
         if identity_file is not None:
             return "identity", content(identity_file), identity_passphrase
-        raise WrongSecretError(13, "nobody has the vault open, and no secret was given to open it with; " + _HELP)
+        raise WrongSecretError(13, "no process has the vault open, and no secret was given to open it; " + _HELP)
 
     return find
 

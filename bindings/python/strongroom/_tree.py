@@ -188,7 +188,7 @@ class Tree:
         name = encode(path)
         flags = list(flags)
         if "unnamed" in flags:
-            raise ValueError("a file without a name is made by unnamed_file")
+            raise ValueError("use unnamed_file to make a file without a name")
         writes = {"write", "append"}.intersection(flags)
         mode = ("rb+" if writes else "rb") if "read" in flags else "wb"
         return RawFile(self, _native.open_file(self._inner, name, flags, permissions), like(path, name), mode)

@@ -86,7 +86,7 @@ class Vault(Tree):
         public key. ``suite``: ``aes-256-gcm``, ``chacha20-poly1305`` or ``aegis-256``.
         """
         if suite not in _SUITES:
-            raise ValueError(f"{suite!r} is none of {', '.join(_SUITES)}")
+            raise ValueError(f"{suite!r} is not one of {', '.join(_SUITES)}")
         keys = new_keys(passphrase, key_file, recipient)
         native, code, _fingerprint = _native.create(folder, keys, suite=_SUITES[suite], remember=remember)
         vault = cls.__new__(cls)

@@ -110,7 +110,7 @@ fn stats_of_a_vault_that_nobody_has_open_says_so_and_asks_for_no_secret() {
     let place = Place::new();
     assert_eq!(
         place.done(&["stats", "v"]),
-        "nobody has the vault open; counting begins when it is mounted or opened\n"
+        "no process has the vault open; counting begins when it is mounted or opened\n"
     );
     assert_eq!(json(&place.done(&["stats", "v", "--json"])), json("{}"));
     place.fails(11, &["stats", "none"]);

@@ -260,7 +260,7 @@ fn what_the_source_has_not_goes_and_a_snapshot_has_it() {
     let output = place.run_keyed(&["put", "--delete", "t", "v:/"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.success() && said.contains("removed; the snapshot "),
+        output.status.success() && said.contains("files and directories; the snapshot "),
         "{said}"
     );
     let all = "/beside\n/t\n/t/cache\n/t/five.txt\n/t/link\n";
@@ -348,7 +348,7 @@ fn options_stand_anywhere_between_operands() {
     place.done(&["get", "v:/a", "--key-file", "key", "v:/d", "--quiet", "."]);
     assert!(place.path("d").exists());
     let message = place.keyed_fails(2, &["put", "a"]);
-    assert!(message.contains("after it where to"), "{message}");
+    assert!(message.contains("then where to copy it"), "{message}");
 }
 
 /// Failed before: `a: no such file`, and `/a` for a local folder that is missing.

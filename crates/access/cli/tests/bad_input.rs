@@ -164,7 +164,7 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
             fs::copy(place.path("other").join(name), w.join(name)).unwrap();
         }
     });
-    refused(&place, 5, "it is another vault's");
+    refused(&place, 5, "it is from another vault");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
     harmed(&place, |w| cut(&w.join("vault.json"), 1000));
     refused(&place, 5, "damaged vault.json");
     // Failed before: "restore it from a backup", and no word of what mends it.
-    refused(&place, 5, "`strongroom repair` puts its second copy back");
+    refused(&place, 5, "`strongroom repair` restores its second copy");
     place.keyed(&["repair", "w"]);
     place.keyed(&["ls", "w"]);
     harmed(&place, |w| cut(&w.join("vault.json"), 0));
@@ -182,7 +182,7 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
         fs::copy(place.path("other").join(name), w.join(name)).unwrap();
     };
     harmed(&place, |w| swapped(w, "vault.json"));
-    refused(&place, 5, "damaged vault.json: it is of another vault");
+    refused(&place, 5, "damaged vault.json: it is from another vault");
     let message = place.fails(5, &["ls", "w", "--key-file", "other-key"]);
     assert!(message.contains("damaged replica.json"), "{message}");
     harmed(&place, |w| swapped(w, "replica.json"));
@@ -501,7 +501,7 @@ fn a_mount_point_that_cannot_be_one_is_refused_by_its_reason() {
     place.keyed(&["mount", "v", "m"]);
     let mounted = MountPoint::new(&place);
     // Failed before: "open in another process", and not where.
-    refused(7, "second", "/m already; `strongroom umount` ends that");
+    refused(7, "second", "/m; unmount it with `strongroom umount`");
     let message = place.fails(7, &["mount", "other", "m", "--key-file", "other-key"]);
     assert!(message.contains("is mounted already"), "{message}");
     let long = "n".repeat(256);
@@ -640,7 +640,7 @@ fn a_disk_too_small_for_a_vault_is_refused_before_anything_is_made() {
     for vault in ["disk/v", "disk"] {
         let message = place.fails(6, &["init", vault, "--key-file", "key"]);
         assert!(
-            message.contains("the disk has 80 MiB free; a vault takes 88 MiB"),
+            message.contains("the disk has 80 MiB free; a vault needs 88 MiB"),
             "{message}"
         );
     }
@@ -692,7 +692,7 @@ fn clients_of_an_owner_that_is_killed_get_a_clear_error_and_the_next_command_wor
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{message}");
         assert!(
-            message.contains("the process that had the vault open has gone; your last request may"),
+            message.contains("the process that had the vault open has ended, and it is not known"),
             "{message}"
         );
     }

@@ -16,7 +16,7 @@ use support::{MountPoint, Place, copy_folder};
 fn the_binary_has_no_nonce_ledger() {
     let program = fs::read(env!("CARGO_BIN_EXE_strongroom")).unwrap();
     let has = |text: &[u8]| program.windows(text.len()).any(|window| window == text);
-    assert!(has(b"no vault there"), "messages can be found");
+    assert!(has(b"no vault at this path"), "messages can be found");
     assert!(!has(b"nonce ledger"));
 }
 

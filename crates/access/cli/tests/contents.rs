@@ -182,8 +182,8 @@ fn duplicates_are_grouped_and_hard_links_are_one_file() {
     let shown = place.keyed(&["find", "v", "--duplicates"]);
     assert_eq!(
         shown,
-        "2 files of 3 B, stored once already\n  /tree/link\n  /tree/one  (the same file)\n  /tree/sub/same\n\
-         1 contents are in several files; 0 B could be saved\n"
+        "2 files of 3 B, already stored only once\n  /tree/link\n  /tree/one  (the same file)\n  /tree/sub/same\n\
+         groups of files with the same content: 1; 0 B could be saved\n"
     );
     let found = json(&place.keyed(&["find", "v", "--duplicates", "--json"]));
     assert_eq!(found[0]["hash"], blake3("one"));

@@ -46,7 +46,7 @@ fn a_sound_vault_is_verified_with_0_and_a_damaged_file_is_named_with_14() {
     let place = kept();
     let shown = place.keyed(&["verify", "v"]);
     assert!(
-        shown.starts_with("sound: ") && shown.contains("every one opens"),
+        shown.starts_with("sound: ") && shown.contains("all of them open"),
         "{shown}"
     );
     let found = json(&place.keyed(&["verify", "v", "--deep", "--json"]));
@@ -146,7 +146,7 @@ fn repaired(place: &Place) -> String {
     let output = place.run_keyed(&["repair", "--yes", "v"]);
     assert_eq!(output.status.code(), Some(14));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("after the newest one"), "{said}");
+    assert!(said.contains("after the newest snapshot"), "{said}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -176,7 +176,7 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     assert!(message.contains("run `strongroom repair`"), "{message}");
     let looked = place.run_keyed(&["repair", "--dry-run", "v"]);
     let shown = String::from_utf8(looked.stdout).unwrap();
-    assert!(shown.contains("vault.json: would be put back"), "{shown}");
+    assert!(shown.contains("vault.json: would be restored"), "{shown}");
     assert!(!place.path("v/vault.json").exists());
     let shown = place.keyed(&["repair", "v"]);
     assert!(shown.contains("vault.json: put back"), "{shown}");
@@ -185,7 +185,7 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     fs::remove_file(place.path("v/vault.json.saved")).unwrap();
     let message = place.keyed_fails(5, &["repair", "v"]);
     assert!(
-        message.contains("put vault.json back from a backup"),
+        message.contains("restore vault.json from a backup"),
         "{message}"
     );
 }
@@ -277,10 +277,10 @@ fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
     assert_eq!(output.status.code(), Some(14));
     let shown = String::from_utf8(output.stdout).unwrap();
     for what in [
-        "vault.json: would be put back",
+        "vault.json: would be restored",
         "metadata.db: would be rebuilt",
         "the vault would be as it was at ",
-        "would be brought back",
+        "would be restored",
     ] {
         assert!(shown.contains(what), "{shown}");
     }
@@ -396,11 +396,11 @@ fn a_repair_takes_what_is_damaged_from_a_remote_and_says_so() {
     let looked = place.run_keyed(&["repair", "--dry-run", "v"]);
     assert_eq!(looked.status.code(), Some(14));
     let shown = String::from_utf8(looked.stdout).unwrap();
-    let would = "from stick: 1 segment file would be replaced by what was pushed";
+    let would = "from stick: 1 segment file would be replaced by the pushed content";
     assert!(shown.contains(would) && !path.exists(), "{shown}");
     assert!(!shown.contains("/big: lost"), "it would not be: {shown}");
     let shown = place.keyed(&["repair", "v"]);
-    let came = "from stick: 1 segment file replaced by what was pushed (";
+    let came = "from stick: 1 segment file replaced by the pushed content (";
     assert!(shown.contains(came), "{shown}");
     assert!(fs::read(&path).unwrap() == sound);
     let verified = place.keyed(&["verify", "--deep", "v"]);
@@ -455,7 +455,7 @@ fn after_a_database_is_rebuilt_and_the_remote_added_again_a_repair_takes_the_res
     assert_eq!(output.status.code(), Some(14));
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
-        shown.contains("`strongroom remote add` them again"),
+        shown.contains("again with `strongroom remote add`"),
         "{shown}"
     );
     let url = format!("folder:{}", place.path("stick").display());
@@ -491,10 +491,7 @@ fn a_vault_that_is_rebuilt_from_nothing_is_not_joined_with_what_was_pushed() {
     let output = place.run_keyed(&["repair", "--yes", "v"]);
     assert_eq!(output.status.code(), Some(14));
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        shown.contains("`strongroom clone` makes it again"),
-        "{shown}"
-    );
+    assert!(shown.contains("`strongroom clone` restores it"), "{shown}");
     let url = format!("folder:{}", place.path("stick").display());
     place.keyed(&["remote", "add", "v", "stick", &url]);
     let refused = place.keyed_fails(9, &["sync", "v"]);
@@ -520,7 +517,7 @@ fn a_vault_is_repaired_although_a_clone_on_this_machine_added_a_device() {
     fs::remove_file(place.path("v/metadata.db")).unwrap();
     let made = place.keyed_fails(14, &["repair", "--yes", "v"]);
     assert!(
-        made.contains("all that the snapshots name was brought back"),
+        made.contains("everything in the snapshots was restored"),
         "{made}"
     );
     // But of changed keys a newer header was seen.

@@ -175,7 +175,7 @@ fn a_rule_lets_unnamed_snapshots_go_and_a_trial_changes_nothing() {
     let shown = place.keyed(&["snapshot", "keep", "v"]);
     assert_eq!(
         shown,
-        "of automatic snapshots and of those with neither tag nor message 1 hourly stay; snapshots of any other kind all stay\n"
+        "automatic snapshots and snapshots without tag and message: 1 hourly stay; all other snapshots stay\n"
     );
     place.keyed_fails(2, &["snapshot", "keep", "v", "--daily", "0"]);
     assert_eq!(place.keyed(&["cat", "v:/.history/h:/file"]), "named");
@@ -238,7 +238,7 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
     let refused = place.run(&["erase", "v:/renamed", "--key-file", "key"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && message.contains("still there"),
+        !refused.status.success() && message.contains("still exists"),
         "{message}"
     );
     place.keyed(&["rm", "v:/renamed"]);
@@ -252,7 +252,7 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
     );
     let said = place.keyed(&["erase", "v:/secret"]);
     assert!(said.contains("of 1 file in 1 snapshot erased"), "{said}");
-    assert!(said.contains("made earlier still have it"), "{said}");
+    assert!(said.contains("still have the content"), "{said}");
     assert!(!said.contains("rotate"), "no rotation reaches them: {said}");
     // Failed before: it said once more what was gone already.
     let trial = json(&place.keyed(&["erase", "v:/secret", "--dry-run", "--json"]));
@@ -330,7 +330,7 @@ fn df_says_what_files_snapshots_and_each_snapshot_alone_hold() {
     let shown = place.keyed(&["df", "v"]);
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[2].contains(" only in snapshots, "), "{shown}");
-    assert_eq!(lines[3], "each snapshot alone holds:");
+    assert_eq!(lines[3], "used by each snapshot alone:");
     assert!(
         lines[5].contains(" KiB  one") && lines[6].contains("two"),
         "{shown}"

@@ -258,7 +258,7 @@ fn without_owners_a_copy_belongs_to_who_copies_and_a_strangers_program_loses_its
     assert!(output.status.success());
     assert_eq!(
         said,
-        "strongroom: program: not kept: the set-user-id bits (the copy belongs to somebody else than the file)\n"
+        "strongroom: program: not kept: the set-user-id bits (the copy has another owner than the file)\n"
     );
     let inside = json(&place.keyed(&["stat", "--json", "v:/own"]));
     assert_eq!(

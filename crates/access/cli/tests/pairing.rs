@@ -90,7 +90,8 @@ fn two_people_let_a_device_in() {
         said.contains(&format!("strongroom clone --pair {url} DIR")),
         "{said}"
     );
-    let shown = old.wait_for("Waiting for it. The code is good for 10 minutes and 5 tries.");
+    let shown =
+        old.wait_for("Waiting for the other device. The code is valid for 10 minutes and 5 tries.");
     let code = shown.split_whitespace().next().unwrap().to_owned();
     assert!(shown.contains('█'), "a code for a camera: {shown}");
     let arguments = ["clone", "--pair", &url, "copy", "--name", "laptop"];
@@ -103,7 +104,7 @@ fn two_people_let_a_device_in() {
         "000"
     };
     new.press(&format!("{nobody}{}\n", &code[3..]));
-    new.wait_for("no device waits at this remote for a code that begins with");
+    new.wait_for("no device at this remote waits for a code that begins with");
     new.wait_for("code that the other device shows: ");
     new.press(&format!("{code}\n"));
     new.answer("new passphrase of copy: ", "correct horse\n");
@@ -140,7 +141,7 @@ fn a_mistyped_code_is_typed_again_and_a_no_lets_nobody_in() {
         &["device", "add", "v", "--no-qr", "--key-file", "key"],
     );
     old.wait_for("and, when it asks for the code:");
-    let shown = old.wait_for("Waiting for it.");
+    let shown = old.wait_for("Waiting for the other device.");
     let code = shown.trim().to_owned();
     let mut mistyped = code.clone();
     let last = if mistyped.pop() == Some('0') {
@@ -154,13 +155,13 @@ fn a_mistyped_code_is_typed_again_and_a_no_lets_nobody_in() {
     new.wait_for("code that the other device shows: ");
     new.press(&format!("{mistyped}\n"));
     old.wait_for("somebody tried a wrong code; 4 tries are left");
-    new.wait_for("that is not the code that the other device shows");
+    new.wait_for("this is not the code that the other device shows");
     new.wait_for("code that the other device shows: ");
     // As a camera reads it.
     new.press(&format!("{url}#{code}\n"));
     old.wait_for("Let it in? [yes/no] ");
     old.press("no\n");
-    old.wait_for("not let in; the code is void now");
+    old.wait_for("the device was not let in, and the code is no longer valid");
     assert_eq!(old.end(), Some(1), "{}", old.shown);
     new.wait_for("the other device did not let this one in");
     assert_eq!(new.end(), Some(8), "{}", new.shown);
@@ -221,7 +222,7 @@ fn a_device_that_is_let_in_may_leave_content_at_the_remote() {
     let cloned = new.wait_with_output().unwrap();
     assert!(cloned.status.success(), "{}", errors(&cloned));
     let said = String::from_utf8(cloned.stdout).unwrap();
-    assert!(said.contains("lie only at the remote"), "{said}");
+    assert!(said.contains("are only at the remote"), "{said}");
     fs::rename(place.path("stick"), place.path("hidden")).unwrap();
     let by_key = ["--key-file", "new-key"];
     let listed = place.done(&[&["ls", "copy:/"][..], &by_key].concat());
@@ -276,13 +277,13 @@ fn an_interrupted_offer_is_taken_back() {
         &place,
         &["device", "add", "v", "--no-qr", "--key-file", "key"],
     );
-    old.wait_for("Waiting for it.");
+    old.wait_for("Waiting for the other device.");
     assert_eq!(
         fs::read_dir(place.path("stick/pairing")).unwrap().count(),
         1
     );
     old.press("\u{3}");
-    old.wait_for("interrupted; nobody was let in");
+    old.wait_for("interrupted; no device was let in");
     old.end();
     assert_eq!(
         fs::read_dir(place.path("stick/pairing")).unwrap().count(),

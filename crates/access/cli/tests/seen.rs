@@ -74,7 +74,10 @@ fn another_vault_at_a_path_is_refused_until_it_is_named_or_the_path_is_forgotten
     );
     let wrong = ["0000"; 10].join("-");
     let message = place.fails(5, &[&ls[..], &["--fingerprint", &wrong]].concat());
-    assert!(message.contains("it is another vault"), "{message}");
+    assert!(
+        message.contains("it is not the expected vault"),
+        "{message}"
+    );
     place.fails(2, &[&ls[..], &["--fingerprint", "12"]].concat());
     place.done(&[&ls[..], &["--fingerprint", fingerprint]].concat());
     place.done(&ls);

@@ -107,7 +107,7 @@ fn what_is_wrong_with_the_command_line_is_said() {
         (
             &["serve", "srv", "--listen", "0.0.0.0:0", "--no-tls"][..],
             2,
-            "on this machine only",
+            "only on this machine",
         ),
         (&["serve", "srv", "--listen", "here"], 2, "--listen"),
         (&["serve", "srv", "--certificate", "none"], 2, "--key"),
@@ -119,12 +119,12 @@ fn what_is_wrong_with_the_command_line_is_said() {
         (
             &["serve", "srv", "--listen", "127.0.0.1:0", "--account", "A"],
             2,
-            "no name of an account",
+            "not allowed as the name of an account",
         ),
         (
             &["serve", "v", "--listen", "127.0.0.1:0"],
             2,
-            "of no server",
+            "do not belong to a server",
         ),
         (
             &["serve", "nowhere/at/all", "--listen", "127.0.0.1:0"],

@@ -102,7 +102,7 @@ fn a_session_ends_when_its_time_is_up_or_a_signal_says_so() {
     place.keyed_fails(2, &["unlock", "v", "--for", "32d"]);
     place.keyed_fails(2, &["unlock", "v", "--for", "1"]);
     let message = place.keyed_fails(11, &["unlock", "nothing"]);
-    assert!(message.contains("no vault there"), "{message}");
+    assert!(message.contains("no vault at this path"), "{message}");
     place.fails(11, &["lock", "nothing"]);
 }
 
@@ -131,13 +131,13 @@ fn a_session_gives_way_to_a_mount_and_to_a_repair() {
     );
     let message = place.fails(7, &["lock", "v"]);
     assert!(
-        message.contains("`strongroom umount` locks it"),
+        message.contains("lock it with `strongroom umount`"),
         "{message}"
     );
     fs::create_dir(place.path("m2")).unwrap();
     let message = place.keyed_fails(7, &["repair", "v"]);
     assert!(
-        message.contains("the vault is mounted on ") && message.contains("/m already"),
+        message.contains("the vault is already mounted on ") && message.contains("/m; unmount it"),
         "{message}"
     );
     place.done(&["umount", "m"]);

@@ -31,7 +31,7 @@ fn a_new_passphrase_is_asked_for_again_when_the_two_differ_and_never_shown() {
     let mut terminal = Terminal::start(&place, &["init", "v"]);
     terminal.answer("new passphrase of v: ", "correct horse\n");
     terminal.answer("the same again: ", "another horse\n");
-    terminal.wait_for("the two differ; once more");
+    terminal.wait_for("the two passphrases differ; type both again");
     terminal.answer("new passphrase of v: ", "correct horse\n");
     terminal.answer("the same again: ", "correct horse\n");
     terminal.wait_for("recovery code");
@@ -62,7 +62,7 @@ fn a_wrong_passphrase_is_asked_for_three_times() {
         let mut terminal = Terminal::start(&place, command);
         for _ in 1..3 {
             terminal.answer("passphrase of v: ", "wrong horse\n");
-            terminal.wait_for("that does not open the vault; once more");
+            terminal.wait_for("this secret does not open the vault; try again");
         }
         terminal.answer("passphrase of v: ", "wrong horse\n");
         terminal.wait_for("does not open this vault");
@@ -70,7 +70,7 @@ fn a_wrong_passphrase_is_asked_for_three_times() {
     }
     let mut terminal = Terminal::start(&place, &["ls", "v"]);
     terminal.answer("passphrase of v: ", "wrong horse\n");
-    terminal.wait_for("once more");
+    terminal.wait_for("try again");
     terminal.answer("passphrase of v: ", "correct horse\n");
     assert_eq!(terminal.end(), Some(0));
     // Nobody typed it: nobody is asked.
@@ -94,7 +94,7 @@ fn a_passphrase_changed_at_the_terminal_opens_and_the_old_one_does_not() {
     assert_eq!(terminal.end(), Some(0));
     let mut terminal = Terminal::start(&place, &["ls", "v"]);
     terminal.answer("passphrase of v: ", "first horse\n");
-    terminal.wait_for("once more");
+    terminal.wait_for("try again");
     terminal.answer("passphrase of v: ", "second horse\n");
     assert_eq!(terminal.end(), Some(0));
 }
@@ -168,7 +168,7 @@ fn the_passphrase_of_an_ssh_key_is_asked_for_and_the_background_says_why_it_cann
     let mut terminal = Terminal::start(&place, &ls);
     for _ in 1..3 {
         terminal.answer("passphrase of ssh: ", "another horse\n");
-        terminal.wait_for("once more");
+        terminal.wait_for("try again");
     }
     terminal.answer("passphrase of ssh: ", "another horse\n");
     terminal.wait_for("strongroom: ");
@@ -201,7 +201,7 @@ fn an_age_key_and_an_ssh_key_open_the_vault_that_was_made_for_them_and_no_other(
     place.fails(4, &["ls", "v", "--identity", "key"]);
     let info = place.done(&["info", "v", "--identity", "age"]);
     assert!(
-        info.contains("anyone can make a vault for your key"),
+        info.contains("anyone can make a vault that your key opens"),
         "{info}"
     );
     let made = Command::new("ssh-keygen")
@@ -237,11 +237,11 @@ fn a_vault_that_anybody_could_make_is_used_after_a_person_said_that_it_is_the_on
     support::copy_folder(&stranger.path("v"), &place.path("v"));
     let ls = ["ls", "v", "--identity", "age"];
     let mut terminal = Terminal::start(&place, &ls);
-    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.wait_for("when your vault was made? [yes/no] ");
     terminal.press("no\n");
     assert_eq!(terminal.end(), Some(5));
     let mut terminal = Terminal::start(&place, &ls);
-    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.wait_for("when your vault was made? [yes/no] ");
     terminal.press("yes\n");
     assert_eq!(terminal.end(), Some(0));
     let mut terminal = Terminal::start(&place, &ls);

@@ -118,7 +118,7 @@ fn a_damaged_or_unwritable_cache_fails_no_command() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
     assert!(
-        told.contains("cannot be read and is measured again"),
+        told.contains("cannot be read; they are measured again"),
         "{told}"
     );
     fs::remove_dir_all(place.path("cache")).unwrap();
@@ -179,7 +179,7 @@ fn a_file_of_wishes_that_cannot_be_understood_is_told_and_does_not_count() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
     assert!(
-        told.contains("do not count") && told.contains("no provider `none`"),
+        told.contains("are ignored") && told.contains("no provider `none`"),
         "{told}"
     );
 }

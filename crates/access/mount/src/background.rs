@@ -73,7 +73,7 @@ fn spawn(command: &mut Command, input: &DaemonInput<'_>) -> Result<(), String> {
     let message = status.trim();
     if message.is_empty() {
         Err(format!(
-            "the background process ended without a word ({exit}); try again with -f to see why"
+            "the background process ended without a message ({exit}); try again with -f to see why"
         ))
     } else {
         Err(message.to_owned())
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_daemon_that_dies_silently_is_told_from_one_that_is_ready() {
         let error = shell("exit 7", &DaemonInput::Nothing).unwrap_err();
-        assert!(error.contains("without a word"), "{error}");
+        assert!(error.contains("without a message"), "{error}");
         let error = shell("printf ok; exit 7", &DaemonInput::Nothing).unwrap_err();
         assert_eq!(error, "ok");
     }

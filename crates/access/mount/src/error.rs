@@ -53,13 +53,13 @@ pub enum MountError {
     #[error("{0}")]
     OptionConflict(&'static str),
     /// Environment: the daemon went away without saying that all is durable.
-    #[error("unmounted, but the process behind {} ended without confirming that everything is stored; run `strongroom verify --structure` on the vault", .0.display())]
+    #[error("unmounted, but the process that served {} ended without confirming that everything is stored; run `strongroom verify --structure` on the vault", .0.display())]
     Unconfirmed(PathBuf),
     /// Environment: there was nobody to wait for.
-    #[error("unmounted, but the process behind {} left no record to wait for; make sure that it has ended before you copy the vault", .0.display())]
+    #[error("unmounted, but the process that served {} left no record to wait for; make sure that it has ended before you copy the vault", .0.display())]
     NoRecord(PathBuf),
     /// Caller: who waited gave up; the process behind the mount goes on.
-    #[error("{} is unmounted here, but its process goes on, and the vault stays open: {waiting}", path.display())]
+    #[error("{} is unmounted here, but its process still runs and has the vault open: {waiting}", path.display())]
     StillRuns {
         /// Where it was.
         path: PathBuf,

@@ -65,8 +65,8 @@ impl fmt::Display for InUse {
             write!(f, "; {} is mounted in it", show(mount.as_os_str()))?;
         }
         let close = match self.mounts.is_empty() {
-            true => "close what is open in it",
-            false => "unmount and close what is in it",
+            true => "close the programs that use it",
+            false => "unmount and close everything in it",
         };
         write!(f, "; {close}, or unmount with --lazy")
     }
@@ -88,18 +88,16 @@ pub enum Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kernel => {
-                f.write_str("the kernel is still passing on what it holds of this mount")
-            }
+            Self::Kernel => f.write_str("the kernel is still writing cached data to the vault"),
             Self::SeenElsewhere(holders) => {
-                let unseen = "processes that cannot be looked at from here";
+                let unseen = "processes that this one cannot inspect";
                 let holders = list(holders, unseen);
                 write!(
                     f,
                     "these processes still have the mount in their own mount namespace (a container, for example): {holders}"
                 )
             }
-            Self::Storing(0) => f.write_str("the disk stores what was accepted"),
+            Self::Storing(0) => f.write_str("the disk is still storing the last writes"),
             Self::Storing(bytes) => write!(f, "{} MiB are not stored yet", bytes.div_ceil(1 << 20)),
             Self::Closing => f.write_str("everything is stored, the vault is being closed"),
         }
@@ -119,7 +117,7 @@ mod tests {
         let mut busy = InUse::somehow(Path::new("/mnt"));
         assert_eq!(
             busy.to_string(),
-            "/mnt is in use; close what is open in it, or unmount with --lazy"
+            "/mnt is in use; close the programs that use it, or unmount with --lazy"
         );
         busy.by = vec![
             Holder {
@@ -134,7 +132,8 @@ mod tests {
         busy.mounts = vec!["/mnt/x".into()];
         assert_eq!(
             busy.to_string(),
-            "/mnt is in use by vim (process 7), bash (process 9); /mnt/x is mounted in it; unmount and close what is in it, or unmount with --lazy"
+            "/mnt is in use by vim (process 7), bash (process 9); /mnt/x is mounted in it; unmount and close everything in it, or unmount \
+             with --lazy"
         );
     }
 }

@@ -203,7 +203,7 @@ fn notify(notifier: &Notifier, stale: Stale) {
         Stale::Attributes { inode } => notifier.inval_inode(INodeNo(inode.0), ATTRIBUTES_ONLY, 0),
     };
     if let Err(error) = result {
-        log::debug!("the kernel did not take a notification: {error}");
+        log::debug!("the kernel did not accept a notification: {error}");
     }
 }
 

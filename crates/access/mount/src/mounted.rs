@@ -103,7 +103,7 @@ impl Mounted {
         let id = MountId::new();
         let adapter = Adapter::new(Arc::clone(&shared), id);
         let session = Session::from_fd(adapter, device, SessionACL::All, config)
-            .map_err(MountError::io("greeting the kernel"))?;
+            .map_err(MountError::io("starting the session with the kernel"))?;
         // Asked before anything can have covered or removed the mount.
         let mounted =
             mountinfo::mount_at(&path)?.ok_or_else(|| MountError::NotMounted(path.clone()))?;
@@ -135,7 +135,7 @@ impl Mounted {
         let device = mounted.device;
         panics::watch(id, move || {
             if let Some(core) = of_panics.upgrade() {
-                log::error!("an event loop met a bug: the mount ends");
+                log::error!("an event loop failed because of a bug: the mount ends");
                 abort(&core.path, &device);
             }
         });
@@ -269,7 +269,7 @@ impl Core {
     fn send_all(&self) {
         let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         if let Err(error) = sent {
-            log::error!("what the kernel keeps of open files could not be collected: {error}");
+            log::error!("data in the kernel's cache could not be collected: {error}");
         }
     }
 
@@ -302,7 +302,7 @@ impl Core {
                 if let Some(record) = core.record.lock().as_mut()
                     && let Err(error) = record.come_back(&core.path)
                 {
-                    log::error!("an unmount cannot wait for this process any more: {error}");
+                    log::error!("an unmount can no longer wait for this process: {error}");
                     return;
                 }
             }
@@ -346,7 +346,7 @@ impl Core {
         self.shared.waiting.close();
         if self.shared.gate.has_failed() {
             return Err(
-                "an operation met a bug; what was synced before is safe, check the vault"
+                "an operation failed because of a bug; synced data is safe; run `strongroom verify` on the vault"
                     .to_owned(),
             );
         }

@@ -155,7 +155,7 @@ impl Record {
             self.file.write_all_at(line.as_bytes(), offset)
         });
         if let Err(error) = noted {
-            log::debug!("how much is left to store could not be noted: {error}");
+            log::debug!("the amount that is left to store could not be recorded: {error}");
         }
     }
 

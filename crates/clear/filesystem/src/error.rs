@@ -16,7 +16,7 @@ pub enum Error {
     #[error("no such file or directory")]
     NotFound,
     /// Caller: the name is taken.
-    #[error("the name exists already")]
+    #[error("the name already exists")]
     Exists,
     /// Caller: a directory is needed.
     #[error("not a directory")]
@@ -52,19 +52,19 @@ pub enum Error {
     #[error("no such attribute")]
     NoAttribute,
     /// Caller: the buffer for a name list or value is too small (ERANGE).
-    #[error("the value does not fit")]
+    #[error("the name or value is too long")]
     ValueTooLarge,
     /// Caller: this node or file system cannot do it.
     #[error("operation not supported")]
     NotSupported,
     /// Caller: `SEEK_DATA` or `SEEK_HOLE` beyond the end (ENXIO).
-    #[error("from this offset on, the file has nothing of the kind that was looked for")]
+    #[error("the file has no data at or after this offset")]
     NoSuchOffset,
     /// Caller: somebody else holds the lock (EAGAIN).
-    #[error("locked by another")]
+    #[error("locked by another owner")]
     WouldBlock,
     /// Caller: the node was removed and purged, or belongs to an owner that died.
-    #[error("the file is gone")]
+    #[error("the file no longer exists")]
     Stale,
     /// Environment: the disk is full.
     #[error("no space left on the disk that holds the vault")]
@@ -82,7 +82,7 @@ pub enum Error {
     InSnapshot,
     /// Caller: a tag that another snapshot has.
     #[error(
-        "the snapshot {revision} has the tag `{tag}` already; choose another, or remove that snapshot first"
+        "the snapshot {revision} already has the tag `{tag}`; choose another tag, or remove that snapshot first"
     )]
     TagTaken {
         /// The tag.
@@ -113,12 +113,12 @@ pub enum Error {
     History(#[source] history::Error),
     /// Environment or tampering: a block of a tree does not open.
     #[error(
-        "the history is damaged: a segment that holds a part of it does not open; run `strongroom verify`, which names the file"
+        "the history is damaged: a segment with a part of it does not open; run `strongroom verify`, which names the file"
     )]
     DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
     #[error(
-        "damaged content in inode {} at offset {offset}; run `strongroom verify`: it names all that is damaged", inode.0
+        "damaged content in inode {} at offset {offset}; run `strongroom verify`, which names all damaged files", inode.0
     )]
     Damaged {
         /// Whose content.
@@ -127,11 +127,11 @@ pub enum Error {
         offset: u64,
     },
     /// Environment: the content lies only at a remote, which cannot be asked now.
-    #[error("the content lies only at a remote, which does not give it now: {0}")]
+    #[error("the content is only at a remote and cannot be fetched now: {0}")]
     OnlyAtRemote(String),
     /// Environment or tampering: the content lay only at a remote, and is not there any more as it was published.
     #[error(
-        "the content lay only at a remote, which has lost it: {0}; another device may have it and push it again, then run `strongroom sync`"
+        "the content was only at a remote, which has lost it: {0}. If another device still has the content, push it again from there, then run `strongroom sync` here"
     )]
     LostAtRemote(String),
     /// Caller: the content was taken out of the vault for good. Nothing is damaged.

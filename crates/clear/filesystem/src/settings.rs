@@ -28,7 +28,7 @@ pub(crate) fn resume(reads: &Reads, sealer: BlockSealer) -> Result<BlockSealer> 
     match name.and_then(Compression::of_name) {
         Some(compression) => Ok(sealer.with_compression(compression)),
         None => Err(Error::Metadata(strongroom_metadata::Error::Damaged(
-            "the compression is not as written",
+            "the stored compression is invalid",
         ))),
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn put_inline(encoder: &mut Encoder, extents: &[Extent]) {
 pub(crate) fn take_inline(decoder: &mut Decoder<'_>) -> Result<Vec<Extent>> {
     let count = decoder.array(INLINE_BYTES_MAX)?;
     if count % 4 != 0 {
-        return Err(Error::Damaged("a list of extents is cut"));
+        return Err(Error::Damaged("a list of extents is truncated"));
     }
     let mut extents = Vec::with_capacity(count / 4);
     let mut end = 0_u64;
@@ -118,14 +118,14 @@ pub(crate) fn take_inline(decoder: &mut Decoder<'_>) -> Result<Vec<Extent>> {
         let extent = Extent {
             start: end
                 .checked_add(gap)
-                .ok_or(Error::Damaged("an extent lies beyond every file"))?,
+                .ok_or(Error::Damaged("an extent is beyond every file"))?,
             len: (BLOCK_BYTES_MAX as u64)
                 .checked_sub(missing)
                 .and_then(|len| u32::try_from(len).ok())
                 .ok_or(Error::Damaged("an extent is too short"))?,
             block,
             block_offset: u32::try_from(block_offset)
-                .map_err(|_| Error::Damaged("an extent lies outside its block"))?,
+                .map_err(|_| Error::Damaged("an extent is outside its block"))?,
         };
         extent.check()?;
         end = extent.end();
@@ -161,7 +161,7 @@ impl Trie for ExtentTrie {
         let block = BlockId(*decoder.bytes_exact()?);
         let block_offset = decoder.unsigned()?;
         let small = |number: u64| {
-            u32::try_from(number).map_err(|_| Error::Damaged("an extent lies outside its block"))
+            u32::try_from(number).map_err(|_| Error::Damaged("an extent is outside its block"))
         };
         let extent = Extent {
             start,

@@ -92,7 +92,7 @@ pub(crate) fn place(name: &[u8]) -> Key {
 }
 
 fn small(number: u64) -> Result<u32> {
-    u32::try_from(number).map_err(|_| Error::Damaged("an attribute is out of its range"))
+    u32::try_from(number).map_err(|_| Error::Damaged("an attribute is out of range"))
 }
 
 impl Entry {
@@ -173,7 +173,7 @@ impl Entry {
         let inode = InodeId(decoder.unsigned()?);
         let birth_id = decoder.unsigned()?;
         let kind = NodeKind::from_number(decoder.unsigned()?)
-            .ok_or(Error::Damaged("a node is of no known kind"))?;
+            .ok_or(Error::Damaged("a node has an unknown kind"))?;
         let mode = small(decoder.unsigned()?)?;
         let (uid, gid) = (small(decoder.unsigned()?)?, small(decoder.unsigned()?)?);
         let nlink = small(decoder.unsigned()?)?;
@@ -190,10 +190,10 @@ impl Entry {
         }
         let body = decode_body(kind, decoder)?;
         if inode.0 == 0 || mode > 0o7777 || size > i64::MAX.cast_unsigned() {
-            return Err(Error::Damaged("an attribute is out of its range"));
+            return Err(Error::Damaged("an attribute is out of range"));
         }
         if name.contains(&b'/') || name.contains(&0) {
-            return Err(Error::Damaged("a name holds what no name may"));
+            return Err(Error::Damaged("a name is not allowed"));
         }
         Ok(Self {
             name,
@@ -244,14 +244,14 @@ fn decode_body(kind: NodeKind, decoder: &mut Decoder<'_>) -> Result<Body> {
                     decoder.array_exact(3)?;
                     Content::Listed(Ref::decode(decoder)?)
                 }
-                _ => return Err(Error::Damaged("content is of no known form")),
+                _ => return Err(Error::Damaged("content has an unknown form")),
             };
             Body::File { allocated, content }
         }
         NodeKind::Directory => match decoder.array(3)? {
             0 => Body::Directory(None),
             3 => Body::Directory(Some(Ref::decode(decoder)?)),
-            _ => return Err(Error::Damaged("a directory is cut")),
+            _ => return Err(Error::Damaged("a directory is truncated")),
         },
         NodeKind::Symlink => Body::Symlink(decoder.bytes(TARGET_BYTES_MAX)?.to_vec()),
         NodeKind::CharDevice | NodeKind::BlockDevice => Body::Device(decoder.unsigned()?),
@@ -281,7 +281,7 @@ impl Trie for EntryTrie {
     fn decode(decoder: &mut Decoder<'_>) -> Result<Entry> {
         let entry = Entry::decode(decoder)?;
         if entry.name.is_empty() || matches!(&entry.name[..], b"." | b"..") {
-            return Err(Error::Damaged("a name is none that a directory has"));
+            return Err(Error::Damaged("a directory has an invalid name"));
         }
         Ok(entry)
     }

@@ -11,10 +11,10 @@ pub enum Error {
     #[error("the history is damaged: {0}")]
     Damaged(&'static str),
     /// Environment or tampering: a block that a tree names is missing.
-    #[error("the history is damaged: a block that it names is missing")]
+    #[error("the history is damaged: a block that it refers to is missing")]
     MissingBlock,
     /// Tampering: a revision whose signature is by no device of this vault.
-    #[error("a revision is forged: its signature is by no device of this vault")]
+    #[error("a revision is forged: no device of this vault signed it")]
     Forged,
     /// Caller: no such revision.
     #[error("there is no such revision")]
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(&'static str),
     /// Caller: two trees differ by more than is kept in memory at once.
-    #[error("more than {max} files changed, which is more than can be joined at once", max = crate::limits::DELTA_ITEMS_MAX)]
+    #[error("more than {max} files changed; so many cannot be joined at once", max = crate::limits::DELTA_ITEMS_MAX)]
     TooManyChanges,
     /// Caller: no such name.
     #[error("no such file or directory")]
@@ -41,7 +41,7 @@ impl From<strongroom_format::FormatError> for Error {
         Self::Damaged(match error {
             strongroom_format::FormatError::Invalid { why, .. } => why,
             strongroom_format::FormatError::TooLong { .. } => "holds something too long",
-            _ => "is not as it was written",
+            _ => "has an invalid form",
         })
     }
 }

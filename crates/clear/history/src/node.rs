@@ -31,12 +31,12 @@ pub(crate) fn decode_root(bytes: &[u8]) -> Result<Entry> {
     let mut decoder = Decoder::new("root of a tree", bytes);
     decoder.array_exact(2)?;
     if decoder.unsigned()? != ROOT {
-        return Err(Error::Damaged("the root of a tree is another node"));
+        return Err(Error::Damaged("the root of a tree has the wrong kind"));
     }
     let root = Entry::decode(&mut decoder)?;
     decoder.finish()?;
     if root.kind != NodeKind::Directory || !root.name.is_empty() {
-        return Err(Error::Damaged("the root of a tree is no directory"));
+        return Err(Error::Damaged("the root of a tree is not a directory"));
     }
     Ok(root)
 }
@@ -53,7 +53,7 @@ pub(crate) fn decode_value(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut decoder = Decoder::new("value in a tree", bytes);
     decoder.array_exact(2)?;
     if decoder.unsigned()? != VALUE {
-        return Err(Error::Damaged("a value is another node"));
+        return Err(Error::Damaged("a value has the wrong kind of node"));
     }
     let value = decoder.bytes(VALUE_BLOCK_BYTES_MAX)?.to_vec();
     decoder.finish()?;
@@ -75,7 +75,7 @@ pub(crate) fn decode_xattrs(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut decoder = Decoder::new("extended attributes", bytes);
     let count = decoder.array(XATTRS_MAX * 2)?;
     if count % 2 != 0 {
-        return Err(Error::Damaged("extended attributes are cut"));
+        return Err(Error::Damaged("extended attributes are truncated"));
     }
     let mut xattrs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for _ in 0..count / 2 {

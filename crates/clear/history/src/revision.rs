@@ -179,7 +179,7 @@ impl RevisionBody {
         let membership_head = RecordId(*decoder.bytes_exact()?);
         let time = decoder.unsigned()?;
         let text = |bytes: &[u8]| {
-            String::from_utf8(bytes.to_vec()).map_err(|_| Error::Damaged("a text is no UTF-8"))
+            String::from_utf8(bytes.to_vec()).map_err(|_| Error::Damaged("a text is not UTF-8"))
         };
         let message = text(decoder.bytes(MESSAGE_BYTES_MAX)?)?;
         let mut tags = Vec::new();
@@ -199,7 +199,7 @@ impl RevisionBody {
             tags,
         };
         body.check()
-            .map_err(|_| Error::Damaged("a revision says what none may"))?;
+            .map_err(|_| Error::Damaged("a revision has a value that is not allowed"))?;
         Ok(body)
     }
 }

@@ -37,7 +37,7 @@ pub struct Candidate<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// It is none.
-    #[error("`{0}` is no selector: {1}")]
+    #[error("`{0}` is not a selector: {1}")]
     Malformed(String, &'static str),
     /// It selects nothing.
     #[error("no snapshot matches `{0}`")]
@@ -131,7 +131,7 @@ fn select_term(
     match kind {
         b'i' => {
             let prefix = prefix(value).ok_or_else(|| {
-                malformed("an id has hexadecimal digits, at least two; see `strongroom log`")
+                malformed("an id has at least two hexadecimal digits; see `strongroom log`")
             })?;
             Ok(places(&|one| hex::encode(&one.id.0).starts_with(&prefix)))
         }
@@ -140,10 +140,10 @@ fn select_term(
                 prefix(value).ok_or_else(|| malformed("a device has hexadecimal digits"))?;
             Ok(places(&|one| hex::encode(one.device).starts_with(&prefix)))
         }
-        b't' if value.is_empty() => Err(malformed("a tag follows `t:`")),
+        b't' if value.is_empty() => Err(malformed("`t:` needs a tag after it")),
         b't' => Ok(places(&|one| one.tags.iter().any(|tag| like(value, tag)))),
         b'h' if value.is_empty() => Ok(heads(all)),
-        b'h' => Err(malformed("nothing follows `h:`")),
+        b'h' => Err(malformed("`h:` has nothing after it")),
         b'p' => parents(value, all, now),
         b'd' => {
             let period = period(value, now).ok_or_else(|| malformed(DATES))?;
@@ -159,7 +159,7 @@ fn select_term(
             Ok(places(&|one| one.time.0 >= period.1))
         }
         _ => Err(malformed(
-            "it begins with i: t: d: e: l: p: h: or a:, or is the beginning of an id",
+            "a selector begins with i: t: d: e: l: p: h: or a:, or is the beginning of an id",
         )),
     }
 }

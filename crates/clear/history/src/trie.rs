@@ -69,7 +69,7 @@ impl Ref {
             bytes: decoder.unsigned()?,
         };
         if found.count == 0 || found.bytes == 0 {
-            return Err(Error::Damaged("a node is said to be empty"));
+            return Err(Error::Damaged("a node is recorded as empty"));
         }
         Ok(found)
     }
@@ -134,7 +134,7 @@ impl<T: Trie> Node<T> {
         let node = match decoder.unsigned()? {
             LEAF => Self::Leaf(decode_leaf::<T>(&mut decoder)?),
             BRANCH => Self::Branch(decode_branch(&mut decoder)?),
-            _ => return Err(Error::Damaged("a node is of no known form")),
+            _ => return Err(Error::Damaged("a node has an unknown form")),
         };
         decoder.finish()?;
         Ok(node)
@@ -198,7 +198,7 @@ fn decode_leaf<T: Trie>(decoder: &mut Decoder<'_>) -> Result<Vec<T::Item>> {
 fn decode_branch(decoder: &mut Decoder<'_>) -> Result<[Option<Ref>; FAN]> {
     let count = decoder.array(FAN * 4)?;
     if count == 0 || count % 4 != 0 {
-        return Err(Error::Damaged("a branch is cut"));
+        return Err(Error::Damaged("a branch is truncated"));
     }
     let mut children = [None; FAN];
     let mut least = 0;
@@ -283,7 +283,7 @@ fn open<T: Trie, S: Blocks>(source: &S, at: &Ref) -> std::result::Result<Node<T>
     if count == at.count {
         Ok(node)
     } else {
-        Err(Error::Damaged("a node holds more or less than is said of it").into())
+        Err(Error::Damaged("a node holds more or less than is recorded").into())
     }
 }
 

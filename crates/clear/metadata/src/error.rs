@@ -46,7 +46,7 @@ pub enum Error {
     #[error("there is no metadata database in this folder")]
     Missing,
     /// Caller: there is one already.
-    #[error("there is a metadata database in this folder already")]
+    #[error("there is already a metadata database in this folder")]
     AlreadyThere,
     /// Environment: written by a newer program.
     #[error(
@@ -65,7 +65,7 @@ pub enum Error {
         found: u32,
     },
     /// Caller: the directory has this name.
-    #[error("the directory has an entry of this name")]
+    #[error("the directory already has an entry of this name")]
     EntryExists,
     /// Caller: a block of this id is stored.
     #[error("a block of this id is stored already")]
@@ -158,7 +158,7 @@ impl From<rusqlite::Error> for Error {
             Sql::FromSqlConversionFailure(..)
             | Sql::IntegralValueOutOfRange(..)
             | Sql::InvalidColumnType(..)
-            | Sql::Utf8Error(..) => Self::Damaged("a row holds a value of another type"),
+            | Sql::Utf8Error(..) => Self::Damaged("a row has a value of the wrong type"),
             _ => Self::Refused(0),
         }
     }

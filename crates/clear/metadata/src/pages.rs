@@ -141,7 +141,7 @@ impl Pages {
     /// The disk's; `Error::Damaged` if there is a log.
     pub(crate) fn adopt(folder: &Folder, key: &[u8; KEY_BYTES]) -> Result<()> {
         if LeftLog::read(folder)?.salts.is_some() {
-            return Err(Error::Damaged("its log was not taken over"));
+            return Err(Error::Damaged("its log was not replayed"));
         }
         let leaves = TreeFile::leaves_of(folder)?;
         Self::put(folder, key, leaves)
@@ -193,7 +193,7 @@ impl Pages {
         let mut state = State::new(Tree::new(tree_key(key), leaves), filed, false);
         state.replay(&left, kept, root.pages);
         if state.tree.root() != root.root {
-            return Err(Error::Damaged("its files are not of one state"));
+            return Err(Error::Damaged("its files belong to different states"));
         }
         Ok(Self::new(key, state, file))
     }
@@ -339,7 +339,7 @@ impl Pages {
         let mut state = self.state.write();
         if !state.behind.is_empty() {
             return Err(io::Error::other(
-                "the log holds pages that the database file has not",
+                "the log has pages that the database file does not have",
             ));
         }
         let header = header.and_then(|bytes| <&[u8; HEADER_BYTES]>::try_from(bytes).ok());
@@ -502,9 +502,7 @@ impl LeftLog {
         let mut frames = Frames::new(log.by_ref(), &header);
         while let Some(frame) = frames.next()? {
             if left.frames.len() == LOG_FRAMES_MAX {
-                return Err(Error::Damaged(
-                    "its log is longer than any that was written",
-                ));
+                return Err(Error::Damaged("its log is longer than any log can be"));
             }
             left.frames.push(frame);
         }

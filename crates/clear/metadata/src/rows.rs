@@ -36,7 +36,7 @@ pub struct Timestamp(pub i64);
 
 /// A time that a `Timestamp` cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the time lies outside of the years 1677 to 2262")]
+#[error("the time is outside the years 1677 to 2262")]
 pub struct TimeOutOfRange;
 
 impl TryFrom<SystemTime> for Timestamp {

@@ -11,15 +11,14 @@ pub enum Error {
     #[error("{0}")]
     Remote(#[from] strongroom_remote::Error),
     /// Caller: there is no vault at that remote.
-    #[error("there is no vault at this remote; `strongroom remote add` prepares an empty one")]
+    #[error("there is no vault at this remote; `strongroom remote add` prepares an empty remote")]
     NoVault,
     /// Caller: the remote belongs to another vault.
     #[error("the remote belongs to another vault")]
     OtherVault,
     /// Caller: it is of this vault, and another one than was added under this name.
     #[error(
-        "this is another remote of this vault than the one that was added under this name: bring that one back, or add this one under a name \
-         of its own"
+        "this is not the remote that was added under this name, but another remote of this vault: make the first one available again, or add this one under another name"
     )]
     OtherRemote,
     /// Caller: it was made by a newer version.
@@ -37,7 +36,7 @@ pub enum Error {
         object: String,
     },
     /// Tampering or environment: an object is not what it has to be.
-    #[error("{object} at the remote is not as it was written: {why}")]
+    #[error("{object} at the remote is damaged or was replaced: {why}")]
     Damaged {
         /// Its name.
         object: String,
@@ -46,8 +45,9 @@ pub enum Error {
     },
     /// Tampering: what a remote showed once is not there any more.
     #[error(
-        "the remote went back: it has no publication {number}, which this device has seen. An older copy of the remote was put in its \
-         place, or it hides what is newer. To go on from what it has now, run `strongroom remote remove`, then `strongroom remote add`"
+        "the remote is older than this device has seen it: publication {number} is missing. An older copy of the remote was put in its \
+         place, or the remote hides newer publications. To continue from what it has now, run `strongroom remote remove`, then `strongroom \
+         remote add`"
     )]
     WentBack {
         /// The number of the publication.
@@ -55,23 +55,23 @@ pub enum Error {
     },
     /// Tampering: it goes on from another state than this device has seen.
     #[error(
-        "the remote shows another history than this device has seen, from publication {number} on: an older copy of it was put in its place \
-         and others went on there, or it shows each device another one. To join what it has now, run `strongroom remote remove`, then \
-         `strongroom remote add`"
+        "from publication {number} on, the remote shows a different history than this device has seen. An older copy of the remote was put \
+         in its place and other devices continued there, or the remote shows each device a different history. To join what it has now, run \
+         `strongroom remote remove`, then `strongroom remote add`"
     )]
     Forked {
         /// The number of the first publication that is another one, as far as this device knows.
         number: u64,
     },
     /// Caller: whoever made a publication has the keys, and is no device that this vault knows.
-    #[error("publication {number} at the remote is of a device that this vault does not know")]
+    #[error("publication {number} at the remote is from a device that this vault does not know")]
     UnknownDevice {
         /// The number of the publication.
         number: u64,
     },
     /// Caller: the first push has not ended.
     #[error(
-        "no push to this remote has ended yet; run `strongroom push` on the device that has the vault"
+        "no push to this remote is complete yet; run `strongroom push` on the device that has the vault"
     )]
     Empty,
     /// Somebody asked to stop.

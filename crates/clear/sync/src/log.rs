@@ -26,10 +26,10 @@ pub fn follow(
 ) -> Result<()> {
     let damaged = |why| Error::damaged(publication_name(next.body.number), why);
     if next.body.remote != remote {
-        return Err(damaged("it is of another remote"));
+        return Err(damaged("it belongs to another remote"));
     }
     if next.body.number != before.0 + 1 || next.body.link != before.1 {
-        return Err(damaged("it does not follow the one before it"));
+        return Err(damaged("it does not follow the publication before it"));
     }
     Ok(())
 }

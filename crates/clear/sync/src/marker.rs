@@ -41,7 +41,7 @@ impl Marker {
         let Some(bytes) = remote.read(&name, MARKER_BYTES_MAX)? else {
             return Ok(None);
         };
-        let damaged = || Error::damaged(MARKER, "it does not say whose remote it is");
+        let damaged = || Error::damaged(MARKER, "it does not name the vault of the remote");
         let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
         match json.get("format").and_then(serde_json::Value::as_u64) {
             Some(FORMAT) => {}

@@ -47,28 +47,28 @@ pub fn open_publication(
     let damaged = |why| Error::damaged(publication_name(number), why);
     let (epoch, record) = object
         .split_first_chunk::<EPOCH_BYTES>()
-        .ok_or_else(|| damaged("it is cut off"))?;
+        .ok_or_else(|| damaged("it is truncated"))?;
     let clear = sealer
         .open_record(Epoch(u32::from_le_bytes(*epoch)), Kind::Publication, record)
         .map_err(|_| damaged("it does not open with the keys of this vault"))?;
-    let signed = SignedPublication::decode(&clear)
-        .map_err(|_| damaged("it says what no publication says"))?;
+    let signed =
+        SignedPublication::decode(&clear).map_err(|_| damaged("it has invalid content"))?;
     let SignedPublication {
         body,
         id,
         signature,
     } = &signed;
     if body.vault != signer.vault() {
-        return Err(damaged("it is of another vault"));
+        return Err(damaged("it is from another vault"));
     }
     if !signer.knows(body.device) {
         return Err(Error::UnknownDevice { number });
     }
     if !signer.verify_publication(body.device, *id, signature) {
-        return Err(damaged("its signature does not prove true"));
+        return Err(damaged("its signature is wrong"));
     }
     if body.number != number {
-        return Err(damaged("it is another publication"));
+        return Err(damaged("it is another publication than its name says"));
     }
     Ok(signed)
 }

@@ -59,13 +59,13 @@ impl RemoteSegments {
     fn fetch_from(&self, place: &AtRemote, is_it: &dyn Fn(&[u8]) -> bool) -> Result<Answer> {
         let remote = self.pace.limit(self.reach(place)?);
         let name = segment_name(&place.hash);
-        let others = Answer::Lost("what it has is not what was pushed");
+        let others = Answer::Lost("its copy is not what was pushed");
         Ok(match remote.read(&name, SEGMENT_OBJECT_BYTES_MAX) {
             Ok(Some(bytes)) if object_hash(&bytes) == place.hash && is_it(&bytes) => {
                 Answer::Proven(bytes)
             }
             Ok(Some(_)) | Err(RemoteError::TooLong { .. }) => others,
-            Ok(None) => Answer::Lost("it has it no more"),
+            Ok(None) => Answer::Lost("it no longer has the content"),
             Err(error) => return Err(error.into()),
         })
     }
@@ -148,7 +148,7 @@ impl SegmentSource for RemoteSegments {
             }
         }
         let why = match reasons.is_empty() {
-            true => "no remote of the vault is known to have it".to_owned(),
+            true => "no remote of the vault is known to have the content".to_owned(),
             false => reasons.join("; "),
         };
         Err(match may_come {

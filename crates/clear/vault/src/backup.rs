@@ -104,22 +104,22 @@ impl Vault {
             return refuse("it is the vault itself");
         }
         if to.starts_with(&from) || from.starts_with(&to) {
-            return refuse("one of the two folders is inside of the other");
+            return refuse("one of the two folders is inside the other");
         }
         match describe(target.path()) {
             Ok(found) if found.fingerprint == self.information()?.fingerprint => {
                 match target.has(BACKUP) {
                     true => Ok(false),
-                    false => {
-                        refuse("the folder is this vault, used as a vault and not as a backup")
-                    }
+                    false => refuse(
+                        "the folder is a copy of this vault, used as a vault and not as a backup",
+                    ),
                 }
             }
             Ok(_) => refuse("the folder is another vault"),
             // The first one was interrupted.
             Err(Error::InterruptedCreate) => Ok(true),
             Err(Error::NotAVault) if check_contents(target).is_ok() => Ok(true),
-            Err(Error::NotAVault) => refuse("the folder is not empty, and no backup of a vault"),
+            Err(Error::NotAVault) => refuse("the folder is neither empty nor a backup of a vault"),
             Err(error) => Err(error),
         }
     }
@@ -129,7 +129,7 @@ fn lock(target: &Folder) -> Result<OwnerLock> {
     match OwnerLock::attempt(target)? {
         Attempt::Taken(lock) => Ok(lock),
         Attempt::HeldByAnother => Err(Error::BackupTarget(
-            "another process has the folder open; end it first".to_owned(),
+            "another process has the folder open; end that process first".to_owned(),
         )),
         Attempt::NotWritable(source) => Err(Error::Io {
             what: "writing into the folder of the backup",
@@ -235,7 +235,7 @@ impl Backup<'_> {
 
     /// Removes what the vault has no more.
     fn remove_others(&mut self, segments: &BTreeSet<String>) -> Result<()> {
-        let failed = || below("removing from the backup what the vault has no more");
+        let failed = || below("removing from the backup files that the vault no longer has");
         let held = self.target.inside(SEGMENTS).hold().map_err(failed())?;
         for path in segment_paths(&held).map_err(failed())? {
             if !segments.contains(&path) {
@@ -308,7 +308,7 @@ fn copy(to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<()> {
     }
     Err(Error::Damaged {
         what: SEGMENTS,
-        why: "what was copied into the backup does not read back as it was written; its disk fails"
+        why: "reading the backup back gave other bytes than were copied; its disk is failing"
             .to_owned(),
     })
 }

@@ -207,12 +207,12 @@ fn clone_from(
     )?;
     let is_head = |one: &RevisionInfo| one.id.0 == log.last.body.head;
     if made.is_whole() && made.revision.as_ref().is_some_and(|one| !is_head(one)) {
-        let why = "its newest snapshot is not the one that was published last";
+        let why = "the newest snapshot is not the one that was published last";
         return Err(Error::RemoteUntrue(why.to_owned()));
     }
     // (4)
     if stays && !(made.is_whole() && made.missing_blocks == 0) {
-        let why = "what it shows of segments is not all that its snapshots need; a clone with all content says what is lost";
+        let why = "the remote lacks segments that its snapshots need; a clone without --on-demand names what is lost";
         return Err(Error::RemoteUntrue(why.to_owned()));
     }
     if !stays {
@@ -253,7 +253,7 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
     match is_older {
         false => found,
         true => {
-            let why = "it shows an older state than the one in which this device was let in";
+            let why = "the remote shows a state from before this device was let in";
             Err(Error::RemoteUntrue(why.to_owned()))
         }
     }

@@ -291,7 +291,7 @@ pub(crate) fn claim_for(folder: &Folder, mark: &[u8]) -> Result<OwnerLock> {
         }
         Attempt::HeldByAnother => Err(Error::BeingCreated),
         Attempt::NotWritable(source) => Err(Error::Io {
-            what: "going on with a clone",
+            what: "continuing a clone",
             source,
         }),
     }

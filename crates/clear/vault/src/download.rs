@@ -146,7 +146,7 @@ fn bring(
     if object_hash(&found) != one.hash {
         return Err(Error::from(strongroom_sync::Error::Damaged {
             object: one.object.to_string(),
-            why: "its bytes are others than were pushed",
+            why: "its content is not what was pushed",
         }));
     }
     into.replace(name, &found).map_err(failed())?;
@@ -154,13 +154,13 @@ fn bring(
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("writing what comes from the remote")
+    below("writing files from the remote")
 }
 
 /// Makes the folders of segments and records, and removes there what an earlier attempt brought down and nobody publishes any more, or
 /// took apart: it would come back to all.
 pub(crate) fn make_room(folder: &Folder, live: &Live) -> Result<()> {
-    let failed = || below("removing what an earlier attempt left");
+    let failed = || below("removing files of an earlier attempt");
     let held = folder.hold().map_err(failed())?;
     for kind in [SEGMENTS, REVISIONS] {
         held.make_folder(kind).map_err(failed())?;

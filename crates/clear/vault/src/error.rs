@@ -46,10 +46,12 @@ pub enum Error {
     #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
     /// Environment: somebody else holds a lock on the file.
-    #[error("another open file holds a lock on it; wait with `lock`, or try again")]
+    #[error("another open file has a lock on this file; wait with `lock`, or try again")]
     Locked,
     /// Environment: the process that kept the lock has gone, so that others may have had it since.
-    #[error("the process that kept the lock of this file has gone; open it again and lock it")]
+    #[error(
+        "the lock of this file is lost, because the process that kept it has ended; open the file again and lock it"
+    )]
     LockLost,
     /// Environment: the content is no text; read its bytes instead.
     #[error("the content is not UTF-8; read it as bytes")]
@@ -73,20 +75,19 @@ pub enum Error {
     },
     /// Caller: a file that a transaction requires to be unchanged, or one that is being read, was changed or replaced.
     #[error(
-        "a file or directory that had to stay unchanged meanwhile was changed or replaced; look at it, then try again"
+        "a file or directory that had to stay unchanged was changed or replaced; look at it, then try again"
     )]
     Changed,
     /// Caller: no `vault.json` in that folder.
-    #[error("no vault there; make one with `strongroom init`")]
+    #[error("no vault at this path; make one with `strongroom init`")]
     NotAVault,
     /// Environment: the header is gone from a folder that holds the rest of a vault.
     #[error(
         "{}",
         if *saved {
-            "vault.json is missing; run `strongroom repair`: it puts the saved copy back"
+            "vault.json is missing; run `strongroom repair`: it restores the saved copy"
         } else {
-            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup, or \
-             `strongroom clone` the vault from a remote into a new folder"
+            "vault.json and its saved copy are both missing, and without them no key opens the vault: restore vault.json from a backup, or `strongroom clone` the vault from a remote into a new folder"
         }
     )]
     HeaderLost {
@@ -96,8 +97,7 @@ pub enum Error {
     /// Environment: the database is gone or ruined, and it was not allowed to rebuild it. It is as it was, but for bytes
     /// behind its last page.
     #[error(
-        "metadata.db cannot be used ({why}); it can be rebuilt as it was in the newest snapshot, but names that are newer are lost: run \
-         `strongroom repair --dry-run` to see what comes back, then `strongroom repair --yes`"
+        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot, but newer names are lost: run `strongroom repair --dry-run` to see what would be restored, then `strongroom repair --yes`"
     )]
     DatabaseLost {
         /// What is wrong with it.
@@ -105,22 +105,22 @@ pub enum Error {
     },
     /// Caller: a clone was interrupted.
     #[error(
-        "a clone into this folder was interrupted; run the same `strongroom clone` again, which goes on where it stopped"
+        "a clone into this folder was interrupted; run the same `strongroom clone` again to continue"
     )]
     InterruptedClone,
     /// Caller: a remote has no such name.
     #[error("the name of a remote has 1 to 64 letters, digits, `-`, `_` and `.`")]
     RemoteName,
     /// Caller: another remote has that name.
-    #[error("there is a remote called {0} already; `strongroom remote list` shows all")]
+    #[error("there is already a remote called {0}; `strongroom remote list` shows all remotes")]
     RemoteNameTaken(String),
     /// Caller: the remote of that name was added with the promise that this device removes nothing there.
     #[error(
-        "{0} was added with --keep: this device removes nothing there; prune it from a device that may"
+        "{0} was added with --keep, so this device removes nothing from it; prune it from a device that added it without --keep"
     )]
     RemoteKept(String),
     /// Caller: there is no remote of that name.
-    #[error("the vault has no remote called {0}; `strongroom remote list` shows all")]
+    #[error("the vault has no remote called {0}; `strongroom remote list` shows all remotes")]
     UnknownRemote(String),
     /// As that says: something is wrong with a remote.
     #[error("{0}")]
@@ -130,13 +130,12 @@ pub enum Error {
     Pairing(#[from] PairingError),
     /// Environment: of two that create the same object at a remote, both were told that they had.
     #[error(
-        "this remote lets two devices create the same object, so one could overwrite what another published; use a place that creates an \
-         object only where there is none of its name"
+        "this remote lets two devices create the same object, so one device could overwrite what another published; use a remote that refuses to create an object whose name is taken"
     )]
     RemoteNotCreateOnly,
     /// Caller: what is asked for takes content that is not here.
     #[error(
-        "{} MiB of content lie {what}: bring them here first with `strongroom evict --undo`",
+        "{} MiB of content are {what}: fetch them first with `strongroom evict --undo`",
         bytes.div_ceil(1 << 20)
     )]
     ContentAway {
@@ -147,73 +146,75 @@ pub enum Error {
     },
     /// Environment: another device pushed what this one does not have.
     #[error(
-        "another device has pushed changes to this remote that this one does not have; run `strongroom sync`, which brings them here first"
+        "another device has pushed changes to this remote that this device does not have; run `strongroom sync` to fetch them first"
     )]
     RemoteAhead,
     /// Environment: files change faster than what others pushed can be joined with them.
     #[error(
-        "the files that changed elsewhere change here all the time; run `strongroom pull` again: what arrived is not fetched again"
+        "files that another device changed are being changed here all the time; run `strongroom pull` again: it does not repeat what it has fetched"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
     #[error(
-        "this vault was rebuilt without any snapshot and has nothing in common with what is at the remote: clone the remote into a new folder, \
-         and copy into it what only this vault has"
+        "this vault was rebuilt without any snapshot and shares no history with the vault at the remote: clone the remote into a new folder, and copy the files into it that only this vault has"
     )]
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
     #[error(
-        "a newer copy of this folder has changed its keys, so this one cannot go on as the same device: close the vault (`strongroom umount`, \
-         `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault, which makes this copy a device of its own"
+        "a newer copy of this folder has changed its keys, so this copy can no longer be the same device: close the vault (`strongroom \
+         umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault to make this copy a device of its \
+         own"
     )]
     DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
-        "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
-         same again when `strongroom info` says that the change of keys has ended"
+        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command \
+         again when `strongroom key rotate --status` reports that nothing is left to re-seal"
     )]
     KeysInUse,
     /// Tampering: what a remote gave does not prove true.
-    #[error("the remote gave what does not prove true: {0}")]
+    #[error("data from the remote failed verification: {0}")]
     RemoteUntrue(String),
     /// Caller: the name is none that a conflict gives.
-    #[error("no conflict gives such a name; `strongroom conflicts` lists those that there are")]
+    #[error(
+        "this is not the name of a conflict copy; `strongroom conflicts` lists all conflict copies"
+    )]
     NoConflict,
     /// Caller: what the copy of a conflict was made beside is not there any more.
     #[error(
-        "what it was a copy beside is not there any more, so there is nothing to choose from; `strongroom mv` gives it a name"
+        "the published file of this conflict no longer exists, so there is nothing to choose from; rename the copy with `strongroom mv`"
     )]
     ConflictAlone,
     /// Caller: the copy of a conflict or what is beside it is a directory.
     #[error(
-        "one of the two is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
+        "one of the two versions is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
     )]
     ConflictOfDirectories,
     /// Somebody asked to stop.
-    #[error("stopped; what arrived until then is not sent again")]
+    #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
-        "a recovery or a change of keys was interrupted in its last step; open the vault once with write access to its folder; that finishes it"
+        "a recovery or a change of keys was interrupted in its last step; to finish it, open the vault once with write access to its folder"
     )]
     InterruptedRecovery,
     /// Caller: `create` on a folder that holds a vault.
-    #[error("there is a vault already; choose another folder")]
+    #[error("the folder already has a vault; choose another folder")]
     AlreadyAVault,
     /// Caller: `create` on a folder that holds other things.
     #[error("the folder is not empty; choose a new or an empty one")]
     FolderNotEmpty,
     /// Caller: a backup into a folder where it may not be.
-    #[error("no backup can be made there: {0}")]
+    #[error("no backup can be made in this folder: {0}")]
     BackupTarget(String),
     /// Caller: a backup is only read.
     #[error(
-        "the folder is a backup, which is only read; `strongroom backup` renews it; to use it as the vault from now on, remove the file `backup` in it"
+        "the folder is a backup, which is read-only; `strongroom backup` updates it. To use it as the vault from now on, remove the file `backup` in it"
     )]
     IsBackup,
     /// Caller: the listener to the progress of a backup wished it to end.
     #[error(
-        "stopped; the earlier backup, if there was one, is as it was, and the next one continues from what was copied"
+        "stopped; an earlier backup is unchanged, and the next run copies only what is still missing"
     )]
     BackupStopped,
     /// Caller: `create` in a folder that does not exist.
@@ -221,7 +222,7 @@ pub enum Error {
     ParentMissing,
     /// Environment: a vault there would be full from its first day.
     #[error(
-        "the disk has {} MiB free; a vault takes {} MiB for itself, and needs room for your files beside that",
+        "the disk has {} MiB free; a vault needs {} MiB for itself, and more for your files",
         free_bytes >> 20, needed_bytes >> 20
     )]
     DiskTooSmall {
@@ -232,7 +233,7 @@ pub enum Error {
     },
     /// Environment: an earlier `create` was interrupted; nothing of value is in the folder, unless somebody made a vault look so.
     #[error(
-        "`init-unfinished` is there and vault.json is not: an earlier `init` did not finish. If no vault was ever used here, remove the folder and run `strongroom init` again; otherwise put vault.json back and remove `init-unfinished`"
+        "`init-unfinished` exists and vault.json does not: an earlier `init` did not finish. If no vault was ever used here, remove the folder and run `strongroom init` again; otherwise restore vault.json and remove `init-unfinished`"
     )]
     InterruptedCreate,
     /// Environment: another process creates a vault in this folder now.
@@ -240,25 +241,25 @@ pub enum Error {
     BeingCreated,
     /// Environment: the vault is open already, in another process or in this one.
     #[error(
-        "the vault is open already, in another process or in this one; close it there, or use `open_or_connect`"
+        "the vault is already open, in another process or in this one; close it there, or use `open_or_connect`"
     )]
     InUse,
     /// Environment: others change the keys all the time.
-    #[error("others are changing the keys of this vault at the same time; try again")]
+    #[error("other processes are changing the keys of this vault at the same time; try again")]
     KeysContended,
     /// Environment: the folder of an open vault is not where it was opened.
     #[error(
-        "the vault folder was moved or replaced while a process has the vault open; move it back, or close it there"
+        "the vault folder was moved or replaced while a process has the vault open; move the folder back, or close the vault in that process"
     )]
     FolderMoved,
     /// Environment: another process has the vault open but does not answer.
     #[error(
-        "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close it there"
+        "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close the vault there"
     )]
     OwnerUnreachable,
     /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
     #[error(
-        "the process that had the vault open has gone; your last request may or may not have been carried out: check, then try again"
+        "the process that had the vault open has ended, and it is not known whether it carried out your last request: check, then try again"
     )]
     OwnerGone,
     /// Caller: only the process that owns the vault can do this.
@@ -281,7 +282,7 @@ pub enum Error {
     #[error("another version of strongroom has the vault open; close it there first")]
     OtherVersion,
     /// Tampering or bug: a message that breaks the protocol of the socket.
-    #[error("broken message between the processes that use the vault: {0}")]
+    #[error("invalid message between the processes that use the vault: {0}")]
     Protocol(&'static str),
     /// Caller: the secret opens no slot; see the text of the cause.
     #[error("{0}")]
@@ -305,7 +306,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}; a vault never has that. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
+        "{file} is {what}, which is never part of a vault. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.
@@ -334,7 +335,7 @@ pub enum Error {
     OlderFolder(Box<OlderFolder>),
     /// Tampering, or another vault than the caller means: it has another fingerprint than the one that was given.
     #[error(
-        "the fingerprint of this vault is {found}, not {expected}: it is another vault than the one that is meant; nothing of it was used"
+        "the fingerprint of this vault is {found}, not {expected}: it is not the expected vault, and nothing of it was used"
     )]
     OtherVault {
         /// The one that was given.
@@ -344,8 +345,8 @@ pub enum Error {
     },
     /// Tampering, or a folder that was replaced: another vault was seen at this path before.
     #[error(
-        "{} held another vault before: its fingerprint was {expected}, now there is a vault with {found}. If you put it there yourself, \
-         open it once with --fingerprint {found}, or forget the other one with `strongroom info --forget`",
+        "{} held another vault before, with fingerprint {expected}; the vault there now has {found}. If you put the new vault there \
+         yourself, open it once with --fingerprint {found}, or forget the old vault with `strongroom info --forget`",
         show(path)
     )]
     PathOfAnother {
@@ -358,8 +359,8 @@ pub enum Error {
     },
     /// Caller: an age or SSH key opened a vault that this user has not seen before. Anybody who has the public key can make one.
     #[error(
-        "this user has not seen this vault before, and anybody who has your public key can make a vault that your key opens: \
-         compare its fingerprint with the one printed at init, then open it once with --fingerprint {fingerprint}"
+        "this user has not opened this vault before, and anyone who has your public key can make a vault that your key opens: compare its \
+         fingerprint with the one printed at init, then open it once with --fingerprint {fingerprint}"
     )]
     UnknownVault {
         /// What to compare.
@@ -378,7 +379,7 @@ pub enum Error {
     Keys(String),
     /// Caller: a tag that another kept revision has.
     #[error(
-        "the snapshot {revision} has the tag `{tag}` already; choose another, or remove that snapshot first"
+        "the snapshot {revision} already has the tag `{tag}`; choose another tag, or remove that snapshot first"
     )]
     TagTaken {
         /// The tag.
@@ -415,8 +416,8 @@ impl Error {
     /// Keys were changed on two devices before either had heard of the other.
     pub(crate) fn keys_diverged() -> Self {
         Self::Keys(
-            "keys or devices were changed here and on another device before either had synced, and the other was first: copy out what only \
-             this vault has, clone the remote into a new folder, and put it there"
+            "this device and another one changed keys or devices before either had synced, and the other one published first: copy out the \
+             files that only this vault has, clone the remote into a new folder, and copy them into it"
                 .to_owned(),
         )
     }
@@ -483,7 +484,7 @@ fn of_metadata(error: &metadata::Error) -> Error {
     };
     match error {
         metadata::Error::WrongKey => {
-            damaged("it is another vault's, or its first page was altered")
+            damaged("it is from another vault, or its first page was altered")
         }
         metadata::Error::Damaged(why) => damaged(why),
         metadata::Error::Missing => damaged("the file is missing"),

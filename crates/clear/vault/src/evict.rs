@@ -116,7 +116,7 @@ impl Vault {
                 let request = Request::Remote(RemoteRequest::Evict { segments });
                 let gone: Vec<SegmentFields> = self.ask_for(&request)?;
                 if gone.is_empty() && !page.is_empty() {
-                    let why = "a push, a pull or a backup needs them at this moment; try again";
+                    let why = "a push, a pull or a backup is using these segments; try again";
                     report.problems.push(format!("{}: {why}", row.name));
                     break;
                 }
@@ -252,7 +252,7 @@ impl Vault {
             0 => Ok(()),
             bytes => Err(Error::ContentAway {
                 bytes,
-                what: format!("only at {name}, or no other remote shows it now"),
+                what: format!("only at {name}, or no other remote lists them now"),
             }),
         }
     }

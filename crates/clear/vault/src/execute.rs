@@ -127,7 +127,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             links,
             ref set,
         } => content::set_attributes(session, node(path, links)?.inode(), set)?.into(),
-        _ => return Err(Error::Protocol("a request that nothing carries out")),
+        _ => return Err(Error::Protocol("an unknown request")),
     })
 }
 

@@ -107,7 +107,7 @@ impl FileOptions {
         let opening = self.opening;
         let writes = opening.write || opening.append;
         let bad = if !opening.read && !writes {
-            "a file is opened to read, write or append"
+            "open the file to read, write or append"
         } else if opening.truncate && !opening.write {
             "to truncate, open the file for writing"
         } else if opening.create != Creation::Never && !writes {
@@ -479,7 +479,7 @@ impl File {
     ) -> Result<u64> {
         if !self.vault.is_same(&target.vault) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "files of two openings".into(),
+                "the files belong to two vault handles".into(),
             )));
         }
         // One of the two may have to follow the other to the next owner.

@@ -89,7 +89,7 @@ impl Folder {
     pub(crate) fn absolute(&self) -> Result<Self> {
         let path = std::path::absolute(&self.vault);
         Ok(Self {
-            vault: path.map_err(Error::io("looking at the vault folder"))?,
+            vault: path.map_err(Error::io("examining the vault folder"))?,
             below: self.below.clone(),
         })
     }
@@ -107,7 +107,7 @@ impl Folder {
         match fs::canonicalize(&self.vault) {
             Ok(path) => Ok(path),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
-            Err(error) => Err(Error::io("looking at the vault folder")(error)),
+            Err(error) => Err(Error::io("examining the vault folder")(error)),
         }
     }
 
@@ -162,7 +162,7 @@ impl Folder {
     /// `Odd` for the first, in the order of names, that is anything but a regular file with one name, or a real folder where
     /// one belongs. Second copies are left to a verification: nothing needs them as long as the first ones are sound.
     pub(crate) fn check(&self) -> Result<()> {
-        let failed = || below("looking at the files of the vault folder");
+        let failed = || below("examining the files of the vault folder");
         let held = self.hold().map_err(failed())?;
         let mut entries = held.list().map_err(failed())?;
         entries.sort_unstable_by(|one, next| one.name.cmp(&next.name));
@@ -193,7 +193,7 @@ impl Folder {
         match fs::metadata(&self.vault) {
             Ok(found) => Ok((found.dev(), found.ino())),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
-            Err(error) => Err(Error::io("looking at the vault folder")(error)),
+            Err(error) => Err(Error::io("examining the vault folder")(error)),
         }
     }
 
@@ -302,7 +302,7 @@ impl Folder {
     pub(crate) fn sync_if_there(&self) -> Result<()> {
         match self.hold().and_then(|held| held.sync()) {
             Err(error) if error.is_missing() => Ok(()),
-            synced => synced.map_err(below("storing the names of the vault folder")),
+            synced => synced.map_err(below("syncing the vault folder")),
         }
     }
 
@@ -355,7 +355,7 @@ impl Folder {
     /// Makes the names in the folder durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.hold().and_then(|held| held.sync());
-        synced.map_err(below("storing the names of the vault folder"))
+        synced.map_err(below("syncing the vault folder"))
     }
 
     /// Makes the folder itself, for its user only. Gives whether it was missing.
@@ -373,7 +373,7 @@ impl Folder {
         match fs::DirBuilder::new().mode(0o700).create(&self.vault) {
             Ok(()) => {
                 let parent = HeldFolder::open(self.parent()).and_then(|parent| parent.sync());
-                parent.map_err(below("storing the name of the vault folder"))?;
+                parent.map_err(below("syncing the vault folder"))?;
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),

@@ -37,13 +37,13 @@ pub struct HashPrefix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HashPrefixError {
     /// Too many contents would fit.
-    #[error("a hash of {0} digits fits too many contents; give at least {min}", min = HashPrefix::DIGITS_MIN)]
+    #[error("{0} digits of a hash match too many files; give at least {min}", min = HashPrefix::DIGITS_MIN)]
     TooShort(usize),
     /// Longer than a hash.
     #[error("a hash has 64 digits, not {0}")]
     TooLong(usize),
     /// Something else than digits.
-    #[error("a hash is of the digits 0 to 9 and a to f")]
+    #[error("a hash has only the digits 0 to 9 and a to f")]
     NoDigits,
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn placed_segment(id: SegmentId) -> String {
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("putting in place what came from the remote")
+    below("moving files from the remote into place")
 }
 
 /// Puts segments and records where rows look for them, durably.                                               (1)

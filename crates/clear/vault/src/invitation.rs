@@ -296,7 +296,7 @@ impl Invitation {
         {
             true => Ok(()),
             false => {
-                let why = "somebody else answered the device that asked";
+                let why = "another device answered the device that asked to join";
                 Err(Error::RemoteUntrue(why.to_owned()))
             }
         }

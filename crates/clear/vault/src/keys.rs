@@ -167,7 +167,7 @@ impl Keys {
             [device] => *device,
             [] => return Err(KeyError::NoSuchDevice.into()),
             _ => {
-                let why = format!("{id:?} means several devices; write more of its name");
+                let why = format!("{id:?} matches several devices; give more digits of the id");
                 return Err(Error::Keys(why));
             }
         };
@@ -351,7 +351,7 @@ impl Keys {
 }
 
 fn removed_meanwhile() -> Error {
-    let why = "the key that was given has been removed or changed meanwhile; use another one";
+    let why = "the key that you gave was removed or changed meanwhile; use another one";
     Error::WrongSecret(why.to_owned())
 }
 

@@ -40,7 +40,7 @@ impl Leaver for Shared {
         *port = match owner.close() {
             Ok(()) => Port::Left,
             Err(error) => {
-                log::error!("the vault could not be closed for who asked for it: {error}");
+                log::error!("the vault could not be closed on request: {error}");
                 Port::Closed
             }
         };

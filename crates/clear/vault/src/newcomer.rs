@@ -212,7 +212,7 @@ impl Asking {
     fn enter(&mut self, welcome: &[u8]) -> Result<()> {
         let handshake = self.handshake.take();
         let channel = handshake.and_then(|handshake| handshake.finish(welcome));
-        let untrue = || Error::RemoteUntrue("its part of the pairing is none".to_owned());
+        let untrue = || Error::RemoteUntrue("its pairing message is invalid".to_owned());
         let channel = channel.ok_or_else(untrue)?;
         let sealed = channel.seal(PairingMessage::Request, &SystemRandom, &self.request)?;
         (self.channel, self.to_send) = (Some(channel), Some(sealed));
@@ -235,7 +235,7 @@ impl Asking {
             })),
             Some(Admission::Refused) => Err(PairingError::Refused.into()),
             None => {
-                let why = "what it shows as the answer of the other device is none";
+                let why = "the answer that it shows from the other device is invalid";
                 Err(Error::RemoteUntrue(why.to_owned()))
             }
         }
@@ -245,7 +245,7 @@ impl Asking {
         match self.mailbox.put(&*self.remote, self.run, letter, bytes)? {
             true => Ok(()),
             false => {
-                let why = "it has something else in the place of what this device said";
+                let why = "a message of this device was replaced there";
                 Err(Error::RemoteUntrue(why.to_owned()))
             }
         }

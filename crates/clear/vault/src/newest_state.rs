@@ -196,7 +196,7 @@ impl Log {
         for signed in found.values() {
             if signed.body.remote != marker.remote {
                 let object = publication_name(signed.body.number).to_string();
-                let why = "it is of another remote";
+                let why = "it belongs to another remote";
                 return Err(strongroom_sync::Error::Damaged { object, why }.into());
             }
             if let Some(before) = before {
@@ -224,7 +224,7 @@ impl Log {
         let there: HashMap<String, u64> = listed.map(|one| (one.name, one.len)).collect();
         for segment in self.joined.segments.values() {
             let object = segment_name(&segment.hash).to_string();
-            let why = "it is not as long as what was pushed";
+            let why = "it has another length than what was pushed";
             match there.get(&hex::encode(&segment.hash)) {
                 None => return Err(strongroom_sync::Error::Missing { object }.into()),
                 Some(len) if *len != segment.len => {
@@ -251,7 +251,7 @@ impl Log {
         let object = header_name(generation, &hash);
         let found = remote.read(&object, HEADER_BYTES_MAX as u64)?;
         let object = object.to_string();
-        let why = "its bytes are others than were pushed";
+        let why = "its content is not what was pushed";
         match found {
             Some(bytes) if object_hash(&bytes) == hash => {
                 Ok(opener.open(&bytes)?.header_bytes()?)

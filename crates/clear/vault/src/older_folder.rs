@@ -38,10 +38,10 @@ impl OlderFolder {
         let what = match self.how {
             How::Keys => "the newest change of its keys is missing",
             How::Older => "the folder is in an older state",
-            How::Fork => "the commit number is the same, the content is not",
+            How::Fork => "the commit number is the same, but the content is different",
         };
         format!(
-            "last seen at {} with commit {} and generation {} of its keys; now it is at commit {} and generation {}: {what}",
+            "last seen at {} with commit {} and generation {} of its keys; now it has commit {} and generation {}: {what}",
             show_time(self.seen_s),
             self.seen_commits,
             self.seen_generation,
@@ -55,8 +55,8 @@ impl std::fmt::Display for OlderFolder {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "the vault is not the one that was seen here, but an older or another state of it ({}); put the newer folder back, \
-             or if you restored a backup yourself, open it once with --accept-older",
+            "the vault is not in the state that was last seen here, but in an older or a different one ({}). Put the newer folder back; if \
+             you restored a backup yourself, open it once with --accept-older",
             self.facts()
         )
     }

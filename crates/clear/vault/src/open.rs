@@ -210,15 +210,14 @@ fn unlock_and_start(
 fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     if access == Access::ReadOnly && folder.has(segments::INTENT_LOG) {
         log::warn!(
-            "the vault was not closed: what was synced in its last moments is in the file `{}`, and shows once the vault is opened \
-             for writing",
+            "the vault was not closed: its last synced changes are in the file `{}`, and appear when the vault is opened for writing",
             segments::INTENT_LOG
         );
     }
     let replay = filesystem.replay();
     if replay.records > 0 {
         log::info!(
-            "{} small syncs of a run that did not end well were brought back",
+            "{} small syncs of a run that was not closed were replayed",
             replay.records
         );
     }
@@ -227,8 +226,8 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     }
     if replay.waits_for_room {
         log::warn!(
-            "the disk or the quota is too full to store the writes in the log `{}`: files already show what it holds, and the log is \
-             kept until there is room",
+            "the disk or the quota is too full to store the writes in the log `{}`: files already show these writes, and the log is kept \
+             until there is room",
             segments::INTENT_LOG
         );
     }
@@ -369,7 +368,7 @@ pub(crate) fn start(
         records.mend(&filesystem)?;
         // A history that cannot be read must not keep anybody from his files.
         if let Err(error) = filesystem.resume_erasing() {
-            log::error!("an interrupted erasing is not finished yet: {error}");
+            log::error!("an interrupted `erase` is not finished yet: {error}");
         }
     }
     let (lock, listener) = guard.unzip();

@@ -24,37 +24,37 @@ pub(crate) const NOT_OPENED: [u8; 1] = [0];
 pub enum PairingError {
     /// Caller: on the new device, nobody waits under that code.
     #[error(
-        "no device waits at this remote for a code that begins with {place}: the code is mistyped, was used, or is older than 10 minutes; \
-         `strongroom device add` on the other device shows a new one"
+        "no device at this remote waits for a code that begins with {place}: the code is mistyped, was already used, or is older than 10 \
+         minutes; `strongroom device add` on the other device shows a new code"
     )]
     NoOffer {
         /// The public part of the code.
         place: String,
     },
     /// Caller: on the new device, the code is not the one that the other device shows.
-    #[error("that is not the code that the other device shows; type it again")]
+    #[error("this is not the code that the other device shows; type it again")]
     WrongCode,
     /// Caller or tampering: on the old device, every try was used up.
     #[error(
-        "the code was tried 5 times, and no time it was the right one; it is void now. If that was not you, somebody else can write to the \
-         remote; `strongroom device add` shows a new code"
+        "5 wrong codes were tried, so the code is no longer valid. If that was not you, somebody else can write to the remote; `strongroom \
+         device add` shows a new code"
     )]
     TriesUsed,
     /// Caller: on the old device, nobody came in time.
     #[error(
-        "no device asked to join within 10 minutes; the code is void now, `strongroom device add` shows a new one"
+        "no device asked to join within 10 minutes, so the code is no longer valid; `strongroom device add` shows a new one"
     )]
     TooLate,
     /// Caller: on the new device, the other one stopped, or let another one in.
     #[error(
-        "the other device does not wait for this one any more: it was stopped, or let another device in; `strongroom device add` there shows \
-         a new code"
+        "the other device no longer waits for this one: it was stopped, or it let another device in; `strongroom device add` on the other \
+         device shows a new code"
     )]
     Withdrawn,
     /// Environment or tampering: on the new device, the other one said nothing.
     #[error(
-        "the other device did not answer within 10 minutes. If it has let this one in, `strongroom clone` without --pair makes the vault, with \
-         the key file that you chose here; else, and with a passphrase, begin again with `strongroom device add` there"
+        "the other device did not answer within 10 minutes. If it has let this one in and you chose a key file here, run `strongroom \
+         clone` without --pair. Otherwise begin again with `strongroom device add` on the other device"
     )]
     NoAnswer,
     /// Caller: on the new device, the person at the other one said no.
@@ -62,14 +62,14 @@ pub enum PairingError {
     Refused,
     /// Environment: on the old device, the one that asked waits no more.
     #[error(
-        "the device that asked has gone; nothing was changed, and `strongroom device add` shows a new code"
+        "the device that asked to join no longer waits; nothing was changed, and `strongroom device add` shows a new code"
     )]
     Gone,
     /// Environment: on the old device, the other one is a member by now and cannot know.
     #[error(
-        "the device was let in, but the remote does not know it yet ({why}). Run `strongroom sync` here; then `strongroom clone` without \
-         --pair on the new device makes the vault, with the key file that was chosen there. If it chose a passphrase, remove it with \
-         `strongroom device remove`, and its key with `strongroom key remove`, and begin again with `strongroom device add`"
+        "the device was let in, but the remote does not know it yet ({why}). Run `strongroom sync` here. If the new device has a key file, \
+         then run `strongroom clone` without --pair there. If it has a passphrase, remove it with `strongroom device remove` and its key \
+         with `strongroom key remove`, then begin again with `strongroom device add`"
     )]
     NotPublished {
         /// What was in the way.
@@ -80,11 +80,11 @@ pub enum PairingError {
     Crowded,
     /// Caller: a device cannot be called so.
     #[error(
-        "the name of a device has 1 to 64 bytes, and no characters that could fool who reads it"
+        "the name of a device has 1 to 64 bytes, and no characters that could deceive a reader"
     )]
     Name,
     /// Caller: on the new device, it cannot make a slot for such a secret.
-    #[error("a device that is let in unlocks with a passphrase or a key file of its own")]
+    #[error("a device that is let in needs a passphrase or a key file of its own")]
     Secret,
     /// Caller: that pairing has ended.
     #[error("this pairing has ended; begin another")]

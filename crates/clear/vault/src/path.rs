@@ -236,7 +236,7 @@ pub(crate) fn resolve_place_in<T: Tree>(
     path: &[u8],
     links: Links,
 ) -> Result<Place<T::Node>> {
-    let no_name = || filesystem::Error::InvalidArgument("the path ends in no name".into());
+    let no_name = || filesystem::Error::InvalidArgument("the path does not end in a name".into());
     let mut names = path.split(|byte| *byte == b'/');
     if names.rfind(|name| !name.is_empty()) == Some(b".") {
         return Err(no_name().into());
@@ -275,7 +275,7 @@ impl<'a, T: Tree> Walk<'a, T> {
         }
         if path.first() != Some(&b'/') {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "a path begins with /".into(),
+                "a path must begin with /".into(),
             )));
         }
         let at = tree.root()?;

@@ -136,7 +136,7 @@ impl PrivateFolders {
         let mut end = [0; RANDOM_BYTES];
         SystemRandom
             .fill(&mut end)
-            .map_err(|_| "the system gives no random bytes")?;
+            .map_err(|_| "the system provides no random bytes")?;
         let name = self.name_start() + &strongroom_format::hex::encode(&end);
         Ok(self.shared.join(name))
     }
@@ -158,7 +158,7 @@ impl PrivateFolders {
             return Err("it belongs to another user");
         }
         if found.mode() & 0o077 != 0 {
-            return Err("others can enter it");
+            return Err("other users can enter it");
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ mod tests {
         DirBuilder::new().mode(0o700).create(part("own")).unwrap();
         std::os::unix::fs::symlink(part("own"), part("link")).unwrap();
         for (name, found) in [
-            ("open", Err("others can enter it")),
+            ("open", Err("other users can enter it")),
             ("file", Err("it is not a directory")),
             ("link", Err("it is not a directory")),
             ("own", Ok(())),

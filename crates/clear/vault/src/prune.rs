@@ -121,7 +121,7 @@ impl Vault {
             }
             let there = remote.list("segments")?.len() + remote.list("revisions")?.len();
             if there >= left {
-                let why = "it still lists what it said that it had removed";
+                let why = "the remote still lists objects that it reported as removed";
                 return Err(Error::RemoteUntrue(why.to_owned()));
             }
             left = there;

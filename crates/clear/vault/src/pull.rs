@@ -108,7 +108,7 @@ pub(crate) enum Reached {
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("writing what comes from the remote")
+    below("writing files from the remote")
 }
 
 impl Vault {
@@ -387,7 +387,7 @@ impl Vault {
     fn remote_header_hash(&self) -> Result<[u8; 32]> {
         let hash: ByteBuffer = self.ask_for(&Request::Remote(RemoteRequest::HeaderHash))?;
         let hash = hash.0.try_into();
-        hash.map_err(|_| Error::Protocol("a hash that is none"))
+        hash.map_err(|_| Error::Protocol("an invalid hash"))
     }
 
     /// What a publication says; a header that it needs is taken in first.
@@ -488,11 +488,11 @@ impl Vault {
             return Err(strongroom_sync::Error::Missing { object }.into());
         };
         if object_hash(&header) != hash {
-            return Err(damaged("its bytes are others than were pushed").into());
+            return Err(damaged("its content is not what was pushed").into());
         }
-        let stored = Header::decode(&header).map_err(|_| damaged("it is no header of a vault"))?;
+        let stored = Header::decode(&header).map_err(|_| damaged("it is not a vault header"))?;
         if stored.header.vault != vault_id(&Folder::new(self.folder()))? {
-            return Err(damaged("it is of another vault").into());
+            return Err(damaged("it is from another vault").into());
         }
         let header = Bytes(&header);
         let needed = needed.0;
@@ -577,7 +577,7 @@ impl Vault {
                 if object_hash(&found) != one.hash {
                     return Err(Error::from(strongroom_sync::Error::Damaged {
                         object: one.object.to_string(),
-                        why: "its bytes are others than were pushed",
+                        why: "its content is not what was pushed",
                     }));
                 }
                 incoming.replace(&one.staged, &found).map_err(failed())?;

@@ -451,7 +451,7 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
                 return damaged(
                     SEGMENTS,
                     format!(
-                        "the file {path} is missing; run `strongroom repair`, which takes it from another remote that has it, then push again"
+                        "the file {path} is missing; run `strongroom repair` to fetch it from another remote that has it, then push again"
                     ),
                 );
             };
@@ -461,7 +461,7 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
                 _ => damaged(
                     SEGMENTS,
                     format!(
-                        "the file {path} is not as it was written; run `strongroom repair`, which takes it from another remote that has it, then push again"
+                        "the file {path} is damaged or was replaced; run `strongroom repair` to fetch it from another remote that has it, then push again"
                     ),
                 ),
             }

@@ -317,8 +317,7 @@ impl Vault {
         let opened: std::result::Result<ByteBuffer, String> =
             self.ask_for(&Request::Remote(request))?;
         let clear = opened.map_err(Error::RemoteUntrue)?;
-        SignedPublication::decode(&clear.0)
-            .map_err(|_| Error::Protocol("a publication that is none"))
+        SignedPublication::decode(&clear.0).map_err(|_| Error::Protocol("an invalid publication"))
     }
 
     /// Lets the owner take in the next publication; gives its number. `is_joined`: what it names is here.
@@ -422,7 +421,7 @@ fn read_all(
             report.bytes += len;
             progress.bytes += len;
             if !is_it {
-                let problem = format!("{name} is not as it was written");
+                let problem = format!("{name} is damaged or was replaced");
                 report.problems.push(problem);
             }
             go_on(told(&progress))

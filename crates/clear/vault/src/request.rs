@@ -310,7 +310,7 @@ macro_rules! responses {
             fn try_from(response: Response) -> Result<Self, Error> {
                 match response {
                     Response::$variant(value) => Ok(value),
-                    _ => Err(Error::Protocol("an answer to another question")),
+                    _ => Err(Error::Protocol("an answer to a different request")),
                 }
             }
         })+

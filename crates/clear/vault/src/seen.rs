@@ -368,7 +368,7 @@ impl Sight {
     fn note_as(&self, note: Note) {
         let place = self.place.lock().clone();
         if let Err(error) = self.records.note(place, note) {
-            log::debug!("what was seen of the vault could not be recorded: {error}");
+            log::debug!("the seen state of the vault could not be recorded: {error}");
         }
     }
 }

@@ -54,7 +54,7 @@ impl Drop for Own {
     fn drop(&mut self) {
         // If it stays, it is a snapshot like those of a schedule, and goes with them.
         if let Err(error) = self.vault.remove_revision(self.id) {
-            log::warn!("a snapshot that was taken to be read stays: {error}");
+            log::warn!("a temporary snapshot could not be removed: {error}");
         }
     }
 }
@@ -219,9 +219,9 @@ impl Snapshot {
     fn below(&self, path: impl VaultPath) -> Result<Vec<u8>> {
         let path = path.path_bytes();
         let refused = if path.first() != Some(&b'/') {
-            "a path begins with /"
+            "a path must begin with /"
         } else if path.split(|byte| *byte == b'/').any(|name| name == b"..") {
-            "a path in a snapshot goes without `..`"
+            "a path in a snapshot cannot have `..`"
         } else {
             return Ok([&self.top[..], path].concat());
         };

@@ -179,16 +179,14 @@ impl Places {
             Ok(wished) => wished,
             Err(error) => {
                 log::warn!(
-                    "the providers saved by `strongroom tune --prefer` do not count: {error}; save others, or `strongroom tune --reset`"
+                    "the providers saved by `strongroom tune --prefer` are ignored: {error}; save others, or run `strongroom tune --reset`"
                 );
                 return;
             }
         };
         for (algorithm, provider) in wished.iter() {
             if let Err(error) = providers::set_preferred(algorithm, provider.name()) {
-                log::warn!(
-                    "a provider saved by `strongroom tune --prefer` does not count: {error}"
-                );
+                log::warn!("a provider saved by `strongroom tune --prefer` is ignored: {error}");
             }
         }
     }
@@ -207,17 +205,19 @@ impl Places {
                 Found::Choice(choice) => return (choice, Origin::Remembered),
                 Found::Nothing => {}
                 Found::Damaged => log::warn!(
-                    "what was measured of the crypto providers cannot be read and is measured again"
+                    "the saved measurement of the crypto providers cannot be read; they are measured again"
                 ),
             }
             match settle_in(cache, machine, patience, measure) {
                 Ok(settled) => return settled,
                 Err(error) => {
-                    log::debug!("nothing can be remembered in one of the folders for it: {error}");
+                    log::debug!(
+                        "the measurement cannot be saved in one of the folders for it: {error}"
+                    );
                 }
             }
         }
-        let why = "there is no folder of this user to remember it in";
+        let why = "this user has no folder to save a measurement in";
         (Choice::default(), Origin::Default(why)) // (2)
     }
 
@@ -230,12 +230,12 @@ impl Places {
                     Ok(Some(turn)) => {
                         return turn
                             .remember(machine, choice)
-                            .map_err(Error::io("remembering what was measured"));
+                            .map_err(Error::io("saving the measurement"));
                     }
                     Ok(None) if retry.wait() => {}
                     Ok(None) => return Err(Error::MeasuringElsewhere),
                     Err(source) => {
-                        refused = Error::io("remembering what was measured")(source);
+                        refused = Error::io("saving the measurement")(source);
                         break;
                     }
                 }
@@ -263,7 +263,7 @@ impl Places {
                 Ok(found) => was_there |= found,
                 // The others are of use only where the first cannot be written; they may be another user's.
                 Err(_) if number > 0 => {}
-                Err(error) => return Err(Error::io("forgetting what was measured")(error)),
+                Err(error) => return Err(Error::io("deleting the measurement")(error)),
             }
         }
         if let Some(wishes) = &self.wishes {
@@ -293,7 +293,7 @@ fn settle_in(
         if let Some(turn) = turn {
             let choice = measure();
             if let Err(error) = turn.remember(machine, &choice) {
-                log::info!("what was measured of the crypto providers cannot be kept: {error}");
+                log::info!("the measurement of the crypto providers cannot be saved: {error}");
             }
             return Ok((choice, Origin::Measured));
         }

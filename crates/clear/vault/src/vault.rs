@@ -243,7 +243,7 @@ impl Vault {
         let (port, handle) = file.at();
         if !port.is_same(&self.port()) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "a file of another opening".into(),
+                "the file belongs to another vault handle".into(),
             )));
         }
         let request = Request::Name {

@@ -311,7 +311,7 @@ fn without_any_copy_of_the_header_nothing_is_touched_and_the_way_out_is_said() {
     assert!(
         error
             .to_string()
-            .contains("put vault.json back from a backup")
+            .contains("restore vault.json from a backup")
     );
     std::fs::write(place.folder().join("vault.json"), header).unwrap();
     assert_eq!(place.open().read("/file").unwrap(), b"content");

@@ -397,7 +397,12 @@ fn a_remote_that_lies_is_found_out() {
     fs::remove_file(pushed.remote().join(last.unwrap())).unwrap();
     pushed.vault.write("/three", b"3").unwrap();
     let error = pushed.vault.push(NAME, &mut |_| GoOn::Yes).unwrap_err();
-    assert!(error.to_string().contains("went back"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("is older than this device has seen"),
+        "{error}"
+    );
 }
 
 /// Goal: a clone opens with the key that opens the vault now, also where the push behind the change of keys was cut off.

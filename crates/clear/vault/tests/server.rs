@@ -151,7 +151,7 @@ fn what_a_server_refuses_is_said_in_plain_words() {
     one.write("/big", content(3 << 20, 1)).unwrap();
     one.add_remote("server", &served.url("v")).unwrap();
     let full = one.push("server", &mut |_| GoOn::Yes).unwrap_err();
-    assert!(full.to_string().contains("no room left"), "{full}");
+    assert!(full.to_string().contains("no space left"), "{full}");
     assert_eq!(full.io_kind(), std::io::ErrorKind::QuotaExceeded);
     let accounts = Accounts::open(served.folder.path()).unwrap();
     accounts.set_quota("anna", Quota::default()).unwrap();

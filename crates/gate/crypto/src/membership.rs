@@ -128,12 +128,12 @@ impl Membership {
             return Err(self.forged("does not follow the record before it"));
         }
         if self.count >= RECORDS_MAX {
-            return Err(self.forged("is one too many"));
+            return Err(self.forged("is beyond the largest allowed number of records"));
         }
         let author = self
             .active
             .get(&body.author)
-            .ok_or(self.forged("is signed by somebody who is no member"))?;
+            .ok_or(self.forged("is signed by somebody who is not a member"))?;
         if !verify(&author.keys, *id, signature) {
             return Err(self.forged("has a wrong signature"));
         }
@@ -159,7 +159,7 @@ impl Membership {
             .filter(|change| matches!(change, Change::Begin { .. }))
             .count();
         if begins > 1 || (retires && begins == 0) {
-            return Err(self.forged("retires a member without beginning one epoch"));
+            return Err(self.forged("removes a member without beginning exactly one epoch"));
         }
         self.change(&body.changes)?;
         if retires {
@@ -254,12 +254,12 @@ impl Membership {
                 Change::Retire { principal } => {
                     self.active
                         .remove(principal)
-                        .ok_or(self.forged("retires somebody who is no member"))?;
+                        .ok_or(self.forged("removes somebody who is not a member"))?;
                     self.retired.insert(*principal);
                 }
                 Change::Begin { epoch, commitment } => {
                     if usize::try_from(epoch.0).ok() != Some(self.commitments.len()) {
-                        return Err(self.forged("begins an epoch out of turn"));
+                        return Err(self.forged("begins an epoch with the wrong number"));
                     }
                     self.commitments.push(*commitment);
                 }
@@ -269,7 +269,7 @@ impl Membership {
             return Err(self.forged("leaves no key slot"));
         }
         if self.count_of(Role::Slot) > SLOTS_MAX || self.count_of(Role::Device) > DEVICES_MAX {
-            return Err(self.forged("adds more members than there may be"));
+            return Err(self.forged("adds more members than are allowed"));
         }
         Ok(())
     }

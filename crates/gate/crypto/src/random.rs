@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// Environment: the system gave no randomness. Nothing was made; trying again later is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system's random generator gave nothing; try again")]
+#[error("the system's random generator failed; try again")]
 pub struct RandomError;
 
 /// A source of bytes that nobody can guess.

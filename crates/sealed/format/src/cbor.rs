@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
         let (value, rest) = self
             .rest
             .split_at_checked(len)
-            .ok_or_else(|| self.invalid("is cut off"))?;
+            .ok_or_else(|| self.invalid("is truncated"))?;
         self.rest = rest;
         Ok(value)
     }
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
         let (&first, rest) = self
             .rest
             .split_first()
-            .ok_or_else(|| self.invalid("is cut off"))?;
+            .ok_or_else(|| self.invalid("is truncated"))?;
         if first >> 5 != major {
             return Err(self.invalid("has an item of the wrong type"));
         }
@@ -195,7 +195,7 @@ impl<'a> Decoder<'a> {
         };
         let (digits, rest) = rest
             .split_at_checked(width)
-            .ok_or_else(|| self.invalid("is cut off"))?;
+            .ok_or_else(|| self.invalid("is truncated"))?;
         let value = digits
             .iter()
             .fold(0_u64, |value, &digit| value << 8 | u64::from(digit));
@@ -302,21 +302,21 @@ mod tests {
             Decoder::new("text", &[0x45, 1, 2]).bytes(10),
             Err(FormatError::Invalid {
                 what: "text",
-                why: "is cut off"
+                why: "is truncated"
             })
         );
         assert_eq!(
             Decoder::new("text", &[0x19, 1]).unsigned(),
             Err(FormatError::Invalid {
                 what: "text",
-                why: "is cut off"
+                why: "is truncated"
             })
         );
         assert_eq!(
             Decoder::new("text", &[]).unsigned(),
             Err(FormatError::Invalid {
                 what: "text",
-                why: "is cut off"
+                why: "is truncated"
             })
         );
     }

@@ -15,7 +15,7 @@ pub enum FormatError {
     },
     /// The unkeyed checksum does not fit, or the outer shape is gone: an accident on disk or on the way.
     #[error(
-        "the {what} is damaged; `strongroom repair` puts its second copy back; without one, restore it from a backup or another device"
+        "the {what} is damaged; `strongroom repair` restores its second copy; if there is none, restore it from a backup or another device"
     )]
     Damaged {
         /// The thing.
@@ -23,7 +23,7 @@ pub enum FormatError {
     },
     /// Written by another version.
     #[error(
-        "the {what} has format {found}, this version reads format {known} only; {}",
+        "the {what} has format {found}, but this version reads only format {known}; {}",
         who_reads(*.found, *.known)
     )]
     UnknownFormat {
@@ -60,7 +60,7 @@ pub enum FormatError {
     },
     /// Argon2id parameters of a passphrase slot that no honest version writes.
     #[error(
-        "a passphrase slot has Argon2id {parameter} {found}, allowed is {min} to {max}; choose another cost; if the header was edited, put the unedited one back"
+        "a passphrase slot has Argon2id {parameter} {found}, but only {min} to {max} is allowed; choose another cost. If the header was edited, restore the unedited one"
     )]
     Argon2OutOfRange {
         /// Which parameter.
@@ -85,7 +85,7 @@ pub enum FormatError {
 /// What to do about a format that is not the known one.
 const fn who_reads(found: u64, known: u64) -> &'static str {
     if found < known {
-        "copy the files out with the version that made the vault, then put them into a new one"
+        "copy the files out with the version that made the vault, then put them into a new vault"
     } else {
         "use a newer version"
     }

@@ -293,7 +293,7 @@ impl Header {
         let mut ids: Vec<_> = self.slots.iter().map(|slot| slot.id).collect();
         ids.sort_unstable();
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(invalid("names two key slots the same"));
+            return Err(invalid("gives two key slots the same id"));
         }
         let mut grants: Vec<_> = self
             .grants
@@ -321,7 +321,7 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "does not have what it withholds of its passphrase slots, or has it without such a slot",
+                "has a passphrase slot without the withheld part, or a withheld part without such a slot",
             ));
         }
         let Some(withheld) = &self.withheld else {
@@ -337,9 +337,7 @@ impl Header {
                 && !(is_withheld(slot) && slot.sealed.is_empty())
         };
         match self.is_guessable() || self.slots.iter().any(is_mixed) {
-            true => Err(invalid(
-                "withholds something of its passphrase slots and not all of it",
-            )),
+            true => Err(invalid("withholds only a part of its passphrase slots")),
             false => Ok(()),
         }
     }

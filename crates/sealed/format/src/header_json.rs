@@ -171,7 +171,7 @@ impl JsonFile {
         }
         let guessable_changes = match self.guessable_changes {
             None => self.flags.iter().any(|flag| flag == GUESSABLE).into(),
-            Some(0 | 1) => return Err(invalid("says a number of changes that its flags say")),
+            Some(0 | 1) => return Err(invalid("gives a number of changes that its flags give")),
             Some(changes) => changes,
         };
         let withheld = self.withheld.as_ref();
@@ -217,7 +217,7 @@ impl JsonFile {
         };
         match flags(&header).eq(self.flags.iter().map(String::as_str)) {
             true => Ok(header),
-            false => Err(invalid("has other flags than what it holds asks for")),
+            false => Err(invalid("has flags that do not match its content")),
         }
     }
 }

@@ -273,7 +273,7 @@ impl SignedPublication {
             Some((_, zeros)) if zeros.iter().all(|byte| *byte == 0) => Ok(signed),
             _ => Err(FormatError::Invalid {
                 what: WHAT,
-                why: "has something behind it",
+                why: "has bytes after its end",
             }),
         }
     }

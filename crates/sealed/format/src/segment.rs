@@ -49,7 +49,7 @@ pub enum SegmentFormatError {
     #[error("it ends too early")]
     TooShort,
     /// It begins with something else.
-    #[error("it does not begin with the eight bytes that it must begin with")]
+    #[error("it does not begin with the eight bytes that mark its kind")]
     Magic,
     /// Its checksum does not match: torn or altered.
     #[error("its checksum does not match")]
@@ -61,13 +61,13 @@ pub enum SegmentFormatError {
     #[error("it has suite {0}, which this build does not know")]
     Suite(u16),
     /// A byte that must be zero is not.
-    #[error("a byte that must be zero is not")]
+    #[error("a byte that must be zero is not zero")]
     NotZero,
     /// It belongs to another file, or to another place in this one.
-    #[error("it does not belong here")]
+    #[error("it belongs to another place")]
     OutOfPlace,
     /// A length that reaches beyond the file or the limits.
-    #[error("its length reaches beyond the file")]
+    #[error("its length goes beyond the file or a limit")]
     Length,
 }
 

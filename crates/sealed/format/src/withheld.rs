@@ -83,12 +83,12 @@ impl Header {
         let withheld = |slot: &&mut Slot| slot.lock == Lock::Withheld;
         let mut slots: Vec<_> = self.slots.iter_mut().filter(withheld).collect();
         if slots.len() != count {
-            return Err(decoder.invalid("is of more or fewer slots than the header has"));
+            return Err(decoder.invalid("has another number of slots than the header"));
         }
         for slot in &mut slots {
             decoder.array_exact(6)?;
             if SlotId(*decoder.bytes_exact()?) != slot.id {
-                return Err(decoder.invalid("is of another slot"));
+                return Err(decoder.invalid("belongs to another slot"));
             }
             let mut number = || {
                 let number = decoder.unsigned()?;

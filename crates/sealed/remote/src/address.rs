@@ -107,9 +107,7 @@ impl Address {
         if let Some(path) = text.strip_prefix(FOLDER) {
             let path = PathBuf::from(path);
             if !path.is_absolute() {
-                return refuse(
-                    "a folder is given with its whole path, as in folder:/media/usb/vault",
-                );
+                return refuse("a folder needs its absolute path, as in folder:/media/usb/vault");
             }
             return Ok(Self {
                 text: text.to_owned(),
@@ -128,7 +126,7 @@ impl Address {
         }
         let Ok(url) = Url::parse(text) else {
             return refuse(
-                "this is no URL of a remote; it is one of folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
+                "this is not the URL of a remote; use one of folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
             );
         };
         let scheme = match url.scheme() {
@@ -144,7 +142,7 @@ impl Address {
             }
             _ => {
                 return refuse(
-                    "no remote is reached that way; the ways are folder:, https:, s3:, gs: and az:",
+                    "no remote has this kind of URL; use folder:, https:, s3:, gs: or az:",
                 );
             }
         };
@@ -152,7 +150,7 @@ impl Address {
             return refuse("the URL names no bucket, as in s3://bucket/path");
         }
         if Path::parse(url.path().trim_matches('/')).is_err() {
-            return refuse("the path in the URL cannot be one of objects");
+            return refuse("the path in the URL is not allowed for objects");
         }
         if let Some((name, _)) = url
             .query_pairs()
@@ -241,7 +239,7 @@ impl Address {
                 .map(|store| Box::new(store) as _),
         };
         let below = Path::parse(url.path().trim_matches('/'))
-            .map_err(|_| Error::Address("the path in the URL cannot be one of objects".into()))?;
+            .map_err(|_| Error::Address("the path in the URL is not allowed for objects".into()))?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
     }
 }
@@ -266,7 +264,7 @@ fn check_server(url: &Url) -> Result<()> {
                 .is_none_or(|(account, vault)| !is_part(account) || !is_part(vault))
     }) {
         return refuse(
-            "the URL of a server names an account and a vault of small letters, digits, `.` and `-`, as in https://server/account/vault",
+            "the URL of a server names an account and a vault, with only lower-case letters, digits, `.` and `-`, as in https://server/account/vault",
         );
     }
     // Who listens on the line would have the token.
@@ -277,11 +275,11 @@ fn check_server(url: &Url) -> Result<()> {
         None => false,
     };
     if url.scheme() == "http" && !is_here {
-        return refuse("a server is reached by https:; by http: only on this machine");
+        return refuse("a server needs https:; http: works only on this machine");
     }
     if url.password().is_some() {
         return refuse(
-            "the URL of a server has a token and no password: https://TOKEN@server/account/vault",
+            "the URL of a server has a token, but no password: https://TOKEN@server/account/vault",
         );
     }
     if url.username().len() > TOKEN_BYTES_MAX {
@@ -293,7 +291,7 @@ fn check_server(url: &Url) -> Result<()> {
     }
     match option(url, FINGERPRINT) {
         Some(text) if Fingerprint::parse(&text).is_none() => refuse(
-            "the fingerprint in the URL is none: it has 64 hexadecimal digits, as the server shows it",
+            "the fingerprint in the URL is invalid: it needs 64 hexadecimal digits, as the server shows it",
         ),
         _ => Ok(()),
     }
@@ -307,7 +305,7 @@ fn server(url: &Url) -> Result<Arc<dyn Remote>> {
     }
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
         return Err(Error::Refused(format!(
-            "the server wants a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
+            "the server needs a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
         )));
     }
     let fingerprint = option(url, FINGERPRINT).and_then(|text| Fingerprint::parse(&text));
@@ -433,11 +431,11 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_with_what_one_is() {
         for (bad, why) in [
-            ("", "no URL"),
-            ("folder:relative", "whole path"),
-            ("/media/usb", "no URL"),
-            ("ftp://host/path", "no remote is reached that way"),
-            ("memory:nowhere", "no remote is reached that way"),
+            ("", "not the URL"),
+            ("folder:relative", "absolute path"),
+            ("/media/usb", "not the URL"),
+            ("ftp://host/path", "no remote has this kind of URL"),
+            ("memory:nowhere", "no remote has this kind of URL"),
             ("s3://bucket/a//b", "path in the URL"),
             ("s3://bucket/a?acl=1", "unknown option `acl`"),
             ("https://host", "names an account and a vault"),
@@ -454,7 +452,7 @@ mod tests {
             ),
             (
                 "https://host/anna/photos?fingerprint=00",
-                "fingerprint in the URL is none",
+                "fingerprint in the URL is invalid",
             ),
         ] {
             let error = Address::parse(bad).unwrap_err().to_string();

@@ -135,7 +135,7 @@ impl Remote for Cloud {
         // A store may answer with the whole object: that is another range than the one that was asked for.
         if answer.range.start != range.start {
             return Err(Error::Other(format!(
-                "the remote answered with another part of {name}"
+                "the remote returned another part of {name} than was requested"
             )));
         }
         let mut bytes = self.collect(answer, wanted)?;
@@ -160,7 +160,7 @@ impl Remote for Cloud {
                 if all.len() == LISTED_MAX {
                     return Err(StoreError::Generic {
                         store: "remote",
-                        source: format!("more than {LISTED_MAX} {kind}").into(),
+                        source: format!("has more than {LISTED_MAX} {kind}").into(),
                     });
                 }
                 if let Some(name) = object

@@ -94,7 +94,7 @@ impl HttpService for Service {
 /// What is wrong with what a store answered.
 #[derive(Debug, thiserror::Error)]
 enum Said {
-    #[error("it is silent")]
+    #[error("it does not answer in time")]
     Nothing,
     #[error("its answer is too long")]
     TooMuch,

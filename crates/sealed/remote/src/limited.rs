@@ -160,7 +160,7 @@ impl Limited {
                 (Some(piece), _) => piece,
                 (None, None) => return Ok(None),
                 (None, Some(_)) => {
-                    return Err(Error::Other(format!("{name} went while it was read")));
+                    return Err(Error::Other(format!("{name} vanished while it was read")));
                 }
             };
             bucket.charge(self.pace.clock.now(), piece.len() as u64);

@@ -112,49 +112,49 @@ macro_rules! refusals {
 
 refusals! {
     /// The request has no token.
-    NoToken 401 "no-token" "the server wants a token"
+    NoToken 401 "no-token" "the server needs a token"
     /// No account has the token.
     WrongToken 401 "wrong-token" "the server does not know this token"
     /// The token is that of another account than the one in the path.
-    OtherAccount 403 "other-account" "the token is not that of this account"
+    OtherAccount 403 "other-account" "the token belongs to another account"
     /// The account may not be used for now.
-    Suspended 403 "suspended" "the account is suspended: ask who runs the server"
+    Suspended 403 "suspended" "the account is suspended: ask the operator of the server"
     /// The path is none that the server has.
     NoSuchPath 404 "no-such-path" "the server has nothing at this path"
     /// There is no object of that name.
     NoObject 404 "no-object" "there is no such object"
     /// The method is none of that path.
-    NoSuchMethod 405 "no-such-method" "this cannot be done with what is at this path"
+    NoSuchMethod 405 "no-such-method" "this method is not possible at this path"
     /// An account, a vault or an object cannot have that name.
-    Name 400 "name" "no account, vault or object has such a name"
+    Name 400 "name" "this name is not allowed for an account, a vault or an object"
     /// A parameter of the request is not what it has to be.
     Parameter 400 "parameter" "a parameter of the request is missing or wrong"
     /// There is an object of that name.
-    AlreadyThere 409 "already-there" "an object of that name is there already"
+    AlreadyThere 409 "already-there" "an object of that name already exists"
     /// A publication has another number than the next one.
     OutOfOrder 409 "out-of-order" "this is not the next publication"
     /// The newest publication is to be removed.
     NewestStays 409 "newest-stays" "the newest publication cannot be removed"
     /// The length of the bytes is not said.
-    NoLength 411 "no-length" "the request does not say how many bytes it has"
+    NoLength 411 "no-length" "the request does not give its length"
     /// An object of that length is refused.
-    TooLong 413 "too-long" "the object is longer than the server takes"
+    TooLong 413 "too-long" "the object is longer than the server accepts"
     /// Other bytes came than were said.
-    Length 400 "length" "the bytes ended early"
+    Length 400 "length" "the content ended early"
     /// BLAKE3 of the bytes is not said.
-    NoHash 400 "no-hash" "the request does not say which hash its bytes have"
+    NoHash 400 "no-hash" "the request does not give the hash of its content"
     /// The bytes have another hash than was said, or than is in their name.
-    Hash 400 "hash" "the bytes do not have the hash that was said"
+    Hash 400 "hash" "the content does not have the given hash"
     /// The part that was asked for begins behind the end.
-    Range 416 "range" "the object ends before that"
+    Range 416 "range" "the object ends before the requested range"
     /// Nothing came for too long.
-    Slow 408 "slow" "nothing came for too long"
+    Slow 408 "slow" "no data arrived for too long"
     /// Too much at once.
-    Busy 503 "busy" "the server has too much to do now"
+    Busy 503 "busy" "the server is overloaded"
     /// The account has no bytes left.
-    BytesUsed 507 "bytes-used" "the account has no room left for this: remove something, or ask who runs the server for more"
+    BytesUsed 507 "bytes-used" "the account has no space left for this: remove something, or ask the operator of the server for more"
     /// The account has no objects left.
-    ObjectsUsed 507 "objects-used" "the account may have no more objects: remove something, or ask who runs the server for more"
+    ObjectsUsed 507 "objects-used" "the account may have no more objects: remove something, or ask the operator of the server for more"
     /// The account has no vaults left.
     VaultsUsed 507 "vaults-used" "the account may have no more vaults"
     /// The disk of the server is full.

@@ -75,7 +75,7 @@ impl ServerRemote {
         let cannot = |_| Error::Address("the URL names no server".to_owned());
         let base = server.join(&format!("{VERSION}/vaults/{path}/"));
         let mut token = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| Error::Address("the token in the URL is none".to_owned()))?;
+            .map_err(|_| Error::Address("the token in the URL is invalid".to_owned()))?;
         token.set_sensitive(true);
         let mut client = Client::builder()
             .connect_timeout(CONNECT)
@@ -165,7 +165,7 @@ impl ServerRemote {
             if let Some(range) = &range
                 && first_byte(&answer) != Some(range.start)
             {
-                let text = format!("the remote answered with another part of {name}");
+                let text = format!("the remote returned another part of {name} than was requested");
                 return Err(Failure::Final(Error::Other(text)));
             }
             collect(answer, bytes_max).await
@@ -279,14 +279,14 @@ impl Remote for ServerRemote {
             let page = self.page(kind, &after)?;
             for object in page.objects {
                 if object.name <= after {
-                    return Err(Error::Other("the remote lists names in disorder".into()));
+                    return Err(Error::Other("the remote lists names out of order".into()));
                 }
                 after.clone_from(&object.name);
                 if !is_object(kind, &object.name) {
                     continue;
                 }
                 if all.len() == LISTED_MAX {
-                    return Err(Error::Other(format!("more than {LISTED_MAX} {kind}")));
+                    return Err(Error::Other(format!("has more than {LISTED_MAX} {kind}")));
                 }
                 all.push(Listed {
                     name: object.name,
@@ -369,7 +369,7 @@ fn refused(answer: Response) -> Tried<Response> {
             return Err(match is_passing {
                 true => Failure::Passing(Error::Unreachable(text)),
                 false => Failure::Final(Error::Other(format!(
-                    "this is no Strongroom server: {text}"
+                    "this is not a Strongroom server: {text}"
                 ))),
             });
         }
@@ -415,20 +415,20 @@ async fn collect(mut answer: Response, bytes_max: u64) -> Tried<Vec<u8>> {
 async fn document<T: DeserializeOwned>(answer: Response) -> Tried<T> {
     let bytes = collect(answer, ANSWER_BYTES_MAX).await?;
     serde_json::from_slice(&bytes).map_err(|_| {
-        let text = "the answer is none of a Strongroom server".to_owned();
+        let text = "the answer is not one of a Strongroom server".to_owned();
         Failure::Final(Error::Other(text))
     })
 }
 
 fn silent() -> Failure {
-    Failure::Passing(Error::Unreachable("it is silent".into()))
+    Failure::Passing(Error::Unreachable("it does not answer in time".into()))
 }
 
 fn passing(error: reqwest::Error) -> Failure {
     let words = words_of(&error);
     // Another certificate stays another one.
     if words.contains("certificate") {
-        let text = format!("it is not the server that was meant: {words}");
+        let text = format!("it is not the expected server: {words}");
         return Failure::Final(Error::Refused(text));
     }
     Failure::Passing(Error::Unreachable(words))

@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((created.requests, created.bytes), (1, 5));
         drop(remote);
         let error = Address::parse("memory:held").unwrap_err().to_string();
-        assert!(error.contains("no remote is reached that way"), "{error}");
+        assert!(error.contains("no remote has this kind of URL"), "{error}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum Error {
         len: usize,
     },
     /// Caller: a block whose bytes are not `sealed_len(clear_len)` long.
-    #[error("a sealed block of {len} bytes, where {expected} belong")]
+    #[error("a sealed block of {len} bytes instead of {expected}")]
     BlockLength {
         /// Bytes given.
         len: usize,
@@ -50,7 +50,7 @@ pub enum Error {
     #[error("the segment is not being written")]
     NotUnfinished(SegmentId),
     /// Caller, or damaged metadata: a place that no segment can have.
-    #[error("no block can lie at offset {offset}, {len} bytes long")]
+    #[error("no block of {len} bytes can be at offset {offset}")]
     InvalidLocation {
         /// First byte.
         offset: u32,

@@ -18,24 +18,24 @@ pub enum Error {
     #[error("there is no account {0}")]
     UnknownAccount(String),
     /// Caller: there is an account of that name.
-    #[error("there is an account {0} already")]
+    #[error("there is already an account {0}")]
     AccountExists(String),
     /// Caller: an account cannot have that name.
     #[error(
-        "{0:?} is no name of an account: it has small letters, digits, `.` and `-`, 64 at most"
+        "{0:?} is not allowed as the name of an account: use at most 64 lower-case letters, digits, `.` and `-`"
     )]
     AccountName(String),
     /// Caller: the server has as many accounts as it may have.
-    #[error("the server has as many accounts as it may have")]
+    #[error("the server has the largest allowed number of accounts")]
     TooManyAccounts,
     /// Caller: without TLS others on the line would have the tokens.
-    #[error("without TLS the server listens on this machine only, as at 127.0.0.1")]
+    #[error("without TLS the server may listen only on this machine, as at 127.0.0.1")]
     ClearBeyond,
     /// Caller: another server uses the folder.
     #[error("another server is running on this folder")]
     InUse,
     /// Caller: the folder holds something else than a server.
-    #[error("the folder holds something that is of no server: name an empty folder, or a new one")]
+    #[error("the folder has files that do not belong to a server: use an empty or a new folder")]
     Foreign,
     /// Caller: the folder belongs to a newer version.
     #[error(
@@ -62,7 +62,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Environment: the database has an object whose bytes are gone.
-    #[error("the bytes of an object are gone from the folder of objects: {0}")]
+    #[error("the file of an object is missing from the folder of objects: {0}")]
     Lost(String),
 }
 

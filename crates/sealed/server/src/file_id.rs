@@ -13,7 +13,7 @@ pub(crate) struct FileId([u8; 16]);
 impl FileId {
     pub(crate) fn random() -> Result<Self> {
         let mut bytes = [0; 16];
-        crate::token::fill(&mut bytes).map_err(Error::io("asking the system for chance"))?;
+        crate::token::fill(&mut bytes).map_err(Error::io("asking the system for random bytes"))?;
         Ok(Self(bytes))
     }
 

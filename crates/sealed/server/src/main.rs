@@ -112,7 +112,7 @@ impl QuotaArguments {
 /// A number of bytes, with K, M, G or T for powers of 1024.
 fn size(text: &str) -> Result<u64, String> {
     let wrong =
-        || format!("{text} is no size: write a number, with K, M, G or T behind it or without");
+        || format!("{text} is not a size: use a number, or a number followed by K, M, G or T");
     let (digits, power) = match text.chars().last() {
         Some('K') => (&text[..text.len() - 1], 1),
         Some('M') => (&text[..text.len() - 1], 2),

@@ -53,7 +53,7 @@ const DATABASE: &str = "server.db";
 
 /// Refuses a folder that has something, and no database of a server: a vault, or somebody's home.
 fn check_own(folder: &Path) -> Result<()> {
-    let failed = || Error::io("looking into the folder of the server");
+    let failed = || Error::io("examining the folder of the server");
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(failed())?,

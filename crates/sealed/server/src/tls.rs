@@ -66,7 +66,7 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         .map_err(cannot(&certificate))?;
     let first = chain.first().ok_or_else(|| {
         Error::Certificate(format!(
-            "{}: there is no certificate in it",
+            "{}: the file has no certificate",
             certificate.display()
         ))
     })?;

@@ -31,7 +31,7 @@ impl Token {
     /// `Io` if the system has no chance to give.
     pub(crate) fn random() -> Result<Self> {
         let mut bytes = [0; TOKEN_RANDOM_BYTES];
-        fill(&mut bytes).map_err(Error::io("asking the system for chance"))?;
+        fill(&mut bytes).map_err(Error::io("asking the system for random bytes"))?;
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self(format!("{PREFIX}{digits}")))
     }

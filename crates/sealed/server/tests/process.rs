@@ -125,22 +125,22 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
         (
             &["account", "add", folder, "bert"],
             1,
-            "there is an account bert already",
+            "there is already an account bert",
         ),
         (
             &["account", "add", folder, "../x"],
             1,
-            "no name of an account",
+            "not allowed as the name of an account",
         ),
         (
             &["account", "add", folder, "cora", "--bytes", "much"],
             2,
-            "is no size",
+            "is not a size",
         ),
         (
             &["serve", folder, "--listen", "0.0.0.0:0", "--no-tls"],
             1,
-            "on this machine only",
+            "only on this machine",
         ),
         (&["serve", folder, "--certificate", "none"], 2, "--key"),
         (

@@ -248,7 +248,7 @@ fn who_has_not_the_token_of_the_account_gets_nothing() {
             .to_string()
     };
     assert!(words("wrong", "anna").contains("does not know this token"));
-    assert!(words(other.reveal(), "anna").contains("not that of this account"));
+    assert!(words(other.reveal(), "anna").contains("belongs to another account"));
     assert!(words(suspended.reveal(), "dora").contains("suspended"));
     accounts(folder)
         .set_standing("dora", Standing::Active)
@@ -423,7 +423,7 @@ fn a_quota_is_kept_told_in_words_and_free_again_after_a_removal() {
     assert_eq!(create(1, 60).unwrap(), Created::New);
     let full = create(2, 41).unwrap_err();
     assert!(
-        matches!(&full, Error::Quota(words) if words.contains("no room left")),
+        matches!(&full, Error::Quota(words) if words.contains("no space left")),
         "{full}"
     );
     // It is there already: nothing more would be used.
@@ -581,7 +581,7 @@ fn a_server_with_another_certificate_gets_no_token() {
         let error = open(&query).has(&name("a")).unwrap_err();
         assert!(matches!(&error, Error::Refused(_)), "{error}");
         assert!(
-            error.to_string().contains("not the server that was meant"),
+            error.to_string().contains("not the expected server"),
             "{error}"
         );
     }

@@ -17,7 +17,7 @@ final class Text {
             ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
             return Arrays.copyOfRange(encoded.array(), encoded.position(), encoded.limit());
         } catch (CharacterCodingException half) {
-            throw new InvalidPathException(text, "it has half a character, which UTF-8 cannot say");
+            throw new InvalidPathException(text, "it has half of a surrogate pair, which UTF-8 cannot encode");
         }
     }
 

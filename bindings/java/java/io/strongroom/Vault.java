@@ -63,7 +63,7 @@ public final class Vault extends Tree {
      */
     public static Vault create(Path folder, VaultOptions options, Secret... secrets) throws IOException {
         if (options.isReadOnly() || options.expected() != null) {
-            throw new IllegalArgumentException("a new vault is neither for reading only nor known already");
+            throw new IllegalArgumentException("a new vault takes neither read-only access nor an expected fingerprint");
         }
         Path where = folder.toAbsolutePath();
         int[] kinds = new int[secrets.length];

@@ -143,7 +143,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         }
         Object keyFile = env.get("keyFile");
         if (keyFile == null) {
-            throw new IllegalArgumentException("no \"secret\" and no \"keyFile\" is given, which opens the vault");
+            throw new IllegalArgumentException("neither \"secret\" nor \"keyFile\" is given; one of them must open the vault");
         }
         try (Secret secret = Secret.keyFile(keyFile instanceof Path ? (Path) keyFile : Path.of(keyFile.toString()))) {
             return creates ? Vault.create(folder, options, secret) : Vault.open(folder, secret, options);
@@ -218,10 +218,10 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         boolean writes = appends || options.contains(StandardOpenOption.WRITE);
         boolean reads = options.contains(StandardOpenOption.READ) || !writes;
         if (appends && options.contains(StandardOpenOption.READ)) {
-            throw new IllegalArgumentException("READ and APPEND exclude one another");
+            throw new IllegalArgumentException("READ and APPEND cannot be combined");
         }
         if (appends && options.contains(StandardOpenOption.TRUNCATE_EXISTING)) {
-            throw new IllegalArgumentException("APPEND and TRUNCATE_EXISTING exclude one another");
+            throw new IllegalArgumentException("APPEND and TRUNCATE_EXISTING cannot be combined");
         }
         int flags = reads ? VaultFile.READ : 0;
         if (!writes) {
@@ -241,7 +241,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         int mode = otherwise;
         for (FileAttribute<?> one : attributes) {
             if (!one.name().equals("posix:permissions")) {
-                throw new UnsupportedOperationException("a file is not made with " + one.name());
+                throw new UnsupportedOperationException("a file cannot be made with " + one.name());
             }
             mode = NodeAttributes.modeOf((Set<PosixFilePermission>) one.value());
         }
@@ -273,7 +273,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     public void createSymbolicLink(Path link, Path target, FileAttribute<?>... attributes) throws IOException {
         VaultPath at = writable(link);
         if (attributes.length > 0) {
-            throw new UnsupportedOperationException("a symlink is made without attributes");
+            throw new UnsupportedOperationException("a symlink cannot be made with attributes");
         }
         at.tree().makeSymlink(VaultPath.of(target).bytes(), at.absolute());
     }
@@ -416,7 +416,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         boolean isAtomic = chosen.contains(StandardCopyOption.ATOMIC_MOVE);
         if (from.tree() != to.tree()) {
             if (isAtomic) {
-                throw new AtomicMoveNotSupportedException(source.toString(), target.toString(), "they are in two vaults");
+                throw new AtomicMoveNotSupportedException(source.toString(), target.toString(), "the two paths are in different vaults");
             }
             moveBetween(from, to, chosen.contains(StandardCopyOption.REPLACE_EXISTING));
             return;
@@ -453,7 +453,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
             try (Listing listing = from.tree().list(from.absolute(), false)) {
                 if (listing.next() != null) {
                     throw new FileSystemException(
-                            from.toString(), to.toString(), "a directory that is not empty does not move from vault to vault");
+                            from.toString(), to.toString(), "a directory that is not empty cannot be moved to another vault");
                 }
             }
         }

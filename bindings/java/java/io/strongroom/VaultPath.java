@@ -292,7 +292,7 @@ final class VaultPath implements Path {
     public Path relativize(Path other) {
         VaultPath to = of(other);
         if (!isOfThis(to) || to.isAbsolute() != isAbsolute()) {
-            throw new IllegalArgumentException("one of the paths is absolute, or they are of two vaults");
+            throw new IllegalArgumentException("one of the paths is absolute, or they are in different vaults");
         }
         if (equals(to)) {
             return new VaultPath(fileSystem, new byte[0]);
@@ -326,7 +326,7 @@ final class VaultPath implements Path {
         List<byte[]> names = new ArrayList<>();
         for (int index = common; index < mine.size(); index++) {
             if (Arrays.equals(mine.get(index), DOTS)) {
-                throw new IllegalArgumentException("where " + this + " is cannot be said without a look at the vault");
+                throw new IllegalArgumentException(this + " cannot be made relative without reading the vault");
             }
             names.add(DOTS);
         }

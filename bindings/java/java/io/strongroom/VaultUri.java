@@ -19,11 +19,11 @@ final class VaultUri {
     /** Reads a URI; without {@code !/} it names a vault alone. */
     static VaultUri parse(URI uri) {
         if (!VaultFileSystemProvider.SCHEME.equalsIgnoreCase(uri.getScheme())) {
-            throw new IllegalArgumentException(uri + " is no URI of a vault: it does not begin with strongroom:");
+            throw new IllegalArgumentException(uri + " is not the URI of a vault: it does not begin with strongroom:");
         }
         String raw = uri.getRawPath();
         if (raw == null || uri.getRawAuthority() != null || uri.getRawQuery() != null || uri.getRawFragment() != null) {
-            throw new IllegalArgumentException(uri + " is no URI of a vault: strongroom:///folder!/path");
+            throw new IllegalArgumentException(uri + " is not the URI of a vault, which is like strongroom:///folder!/path");
         }
         int end = raw.indexOf("!/");
         String folder = end < 0 ? raw : raw.substring(0, end);

@@ -315,7 +315,7 @@ final class Views {
             byte[] value = value(name);
             if (value.length > to.remaining()) {
                 throw new java.nio.file.FileSystemException(
-                        path.toString(), null, "the attribute " + name + " has more bytes than the buffer has room");
+                        path.toString(), null, "the attribute " + name + " is longer than the space in the buffer");
             }
             to.put(value);
             return value.length;

@@ -111,7 +111,7 @@ fn split(operands: &[OsString]) -> Result<(&[OsString], &OsStr)> {
     match operands.split_last() {
         Some((target, sources)) if !sources.is_empty() => Ok((sources, target)),
         _ => Err(Failure::usage(
-            "two places are needed: what to copy, and after it where to; see --help",
+            "two arguments are needed: what to copy, then where to copy it; see --help",
         )),
     }
 }

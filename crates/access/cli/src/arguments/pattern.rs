@@ -20,7 +20,7 @@ impl Exclude {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with('!') {
             return Err(
-                "patterns with ! in front are not supported; write \\! for a name that begins with !".to_owned(),
+                "patterns that begin with ! are not supported; write \\! for a name that begins with !".to_owned(),
             );
         }
         let text = text.as_bytes();

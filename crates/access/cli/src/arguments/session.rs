@@ -45,7 +45,7 @@ pub(crate) struct Lock {
 
 /// A time: a number with its unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time is a number with s, m, h or d behind it, as in 90m".to_owned();
+    let wrong = || "a time is a number followed by s, m, h or d, as in 90m".to_owned();
     let unit_s = match text.as_bytes().last() {
         Some(b's') => 1,
         Some(b'm') => 60,

@@ -13,7 +13,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
-        _ => return Err("a size is a number, alone or with K, M, G or T behind it".to_owned()),
+        _ => return Err("a size is a number, or a number followed by K, M, G or T".to_owned()),
     };
     let number: u64 = digits
         .parse()
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         Some(0) => Err("a size is at least one byte".to_owned()),
         // The database stores signed numbers.
         Some(bytes) if i64::try_from(bytes).is_ok() => Ok(bytes),
-        _ => Err("no disk is as large as that".to_owned()),
+        _ => Err("this size is larger than any disk".to_owned()),
     }
 }
 

@@ -135,25 +135,25 @@ impl Account {
         if self.nearest_times > 0 {
             let count = self.nearest_times;
             tell(&format!(
-                "strongroom: files and directories with a time that a vault cannot store: {count}; the nearest one was stored"
+                "strongroom: files and directories with a time that a vault cannot store: {count}; the nearest possible time was stored"
             ));
         }
         let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);
         if more > 0 {
             tell(&format!(
-                "strongroom: {more} more were not kept; --json lists up to {LEFT_OUT_MAX}"
+                "strongroom: {more} more lines like these are not shown; --json lists up to {LEFT_OUT_MAX}"
             ));
         }
         if let Some(snapshot) = &self.snapshot {
             let (removed, short) = (self.removed, &snapshot[..SHORT_ID]);
             tell(&format!(
-                "strongroom: {removed} were removed; the snapshot {short} has them"
+                "strongroom: removed {removed} files and directories; the snapshot {short} still has them"
             ));
         }
         if failures.count() > 0 {
             let summary = match interrupt::came() || failures.stop() {
-                true => self.summary("stopped") + "; run again, it continues",
-                false => self.summary("not all was copied"),
+                true => self.summary("stopped") + "; run the same command again to continue",
+                false => self.summary("the copy is incomplete"),
             };
             tell(&summary);
         }

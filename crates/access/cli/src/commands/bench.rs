@@ -50,7 +50,7 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
         }
     }
     if !is_root() {
-        writeln!(out, "cold rows need root, who may drop the kernel's caches")?;
+        writeln!(out, "cold rows need root, to drop the kernel's caches")?;
     }
     Ok(out.flush()?)
 }

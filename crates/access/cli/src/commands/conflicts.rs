@@ -21,15 +21,14 @@ pub(crate) fn conflicts(arguments: &Conflicts) -> Result<()> {
     match (&arguments.command, &arguments.vault) {
         (Some(ConflictsCommand::Keep(choice)), _) => keep(choice),
         (None, Some(vault)) => list(vault, &arguments.common, arguments.quiet),
-        (None, None) => Err(Failure::usage("say which vault")),
+        (None, None) => Err(Failure::usage("no vault named; see --help")),
     }
 }
 
 fn list(vault: &Path, common: &Common, quiet: bool) -> Result<()> {
     with(vault, &common.secret, Intent::Read, |vault| {
         let mut meter = Meter::new(quiet, "");
-        let found =
-            vault.conflicts(&mut |names| meter.count(counted(names, "name") + " looked at"));
+        let found = vault.conflicts(&mut |names| meter.count(counted(names, "name") + " checked"));
         drop(meter);
         let found = found?;
         if common.json {
@@ -43,18 +42,14 @@ fn list(vault: &Path, common: &Common, quiet: bool) -> Result<()> {
             writeln!(out, "  copy       {}  ({when})", about(&one.copy))?;
             match &one.published {
                 Some(node) => writeln!(out, "  published  {}  {}", about(node), show(&one.beside))?,
-                None => writeln!(
-                    out,
-                    "  published  nothing is called {} any more",
-                    show(&one.beside)
-                )?,
+                None => writeln!(out, "  published  {} no longer exists", show(&one.beside))?,
             }
         }
         match found.len() as u64 {
             0 => writeln!(out, "no conflicts")?,
             count => writeln!(
                 out,
-                "{}; `strongroom conflicts keep mine|theirs|both` ends each",
+                "{}; settle each with `strongroom conflicts keep mine|theirs|both`",
                 counted(count, "conflict")
             )?,
         }

@@ -78,7 +78,7 @@ fn say(event: &SyncEvent) -> Result<()> {
             error,
             again_in,
         } => tell(&format!(
-            "strongroom: {remote}: {error}; it is tried again, in {} s for the first time",
+            "strongroom: {remote}: {error}; the next try is in {} s",
             again_in.as_secs()
         )),
         SyncEvent::Recovered { remote } => print_line(&format!("{remote} works again"))?,
@@ -121,7 +121,7 @@ fn say_json(event: &SyncEvent) -> Result<()> {
 pub(crate) fn of_mount(vault: &Vault) -> Result<strongroom::ContinuousSync> {
     if vault.remotes()?.is_empty() {
         log::warn!(
-            "the vault has no remote to sync with; `strongroom remote add` adds one, also now"
+            "the vault has no remote to sync with; add one with `strongroom remote add`, also while it is mounted"
         );
     }
     Ok(vault.keep_in_sync(MOUNT_ASKS_EVERY, |event| log(&event))?)
@@ -133,7 +133,7 @@ fn log(event: &SyncEvent) {
         SyncEvent::Synced { remote, report } => {
             let SyncReport { pulled, pushed } = report;
             log::info!(
-                "remote {remote}: {} with {} came, {} with {} went",
+                "remote {remote}: pulled {} with {}, pushed {} with {}",
                 counted(pulled.objects, "object"),
                 show_bytes(pulled.bytes),
                 counted(pushed.objects, "object"),
@@ -141,13 +141,13 @@ fn log(event: &SyncEvent) {
             );
             if pulled.merged > 0 {
                 log::info!(
-                    "remote {remote}: {} changed here and there in different lines; each has the lines of both",
+                    "remote {remote}: {} merged: changed here and on another device, in different lines",
                     counted(pulled.merged, "file")
                 );
             }
             if pulled.conflicts > 0 {
                 log::warn!(
-                    "remote {remote}: {} changed here and there; each is kept twice, with \"conflict\" in the name of one",
+                    "remote {remote}: {} in conflict: changed here and on another device; both versions are kept, one with \"conflict\" in its name",
                     counted(pulled.conflicts, "file")
                 );
             }
@@ -157,7 +157,7 @@ fn log(event: &SyncEvent) {
             error,
             again_in,
         } => log::warn!(
-            "remote {remote}: {error}; it is tried again, in {} s for the first time",
+            "remote {remote}: {error}; the next try is in {} s",
             again_in.as_secs()
         ),
         SyncEvent::Recovered { remote } => log::info!("remote {remote} works again"),

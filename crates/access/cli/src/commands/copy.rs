@@ -68,7 +68,7 @@ fn each(
         let into = is_directory(vault, &target)?;
         if sources.len() > 1 && !into {
             return Err(Failure::usage(format!(
-                "{}: several files need a directory there",
+                "{}: several files can be copied or moved only into an existing directory",
                 target.shown()
             )));
         }

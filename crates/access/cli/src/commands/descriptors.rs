@@ -42,12 +42,12 @@ pub(crate) fn check_for_mount() -> Result<()> {
     let advice = "raise the limit (`ulimit -n 1024`, `LimitNOFILE=` in a unit of systemd)";
     if limit < MOUNT_MIN {
         let message = format!(
-            "this process may open {limit} files only, and a mount needs {MOUNT_MIN}; {advice}"
+            "this process may open only {limit} files, and a mount needs {MOUNT_MIN}; {advice}"
         );
         return Err(Failure::new(ExitCode::Mount, message));
     }
     if limit < MOUNT_GOOD {
-        log::warn!("this process may open {limit} files only, which slows reading down; {advice}");
+        log::warn!("this process may open only {limit} files, which slows reading down; {advice}");
     }
     Ok(())
 }

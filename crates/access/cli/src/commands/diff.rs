@@ -187,7 +187,7 @@ impl Showing<'_> {
             return Ok(());
         }
         let Some(texts) = self.texts(one)? else {
-            return Ok(writeln!(out, "  no text, or longer than 4 MiB")?);
+            return Ok(writeln!(out, "  not a text, or longer than 4 MiB")?);
         };
         let diff = TextDiff::configure()
             .timeout(EXACT_FOR)

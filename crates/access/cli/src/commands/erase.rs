@@ -39,8 +39,8 @@ pub(crate) fn erase(arguments: &Erase) -> Result<()> {
             left => Err(Failure::new(
                 ExitCode::Damaged,
                 format!(
-                    "{} still with some of it, because other blocks in the same place are damaged, or lie only at a remote that does not give them; \
-                     `strongroom verify` names damaged files; mend that, then erase again",
+                    "the content could not be erased from {}, because other blocks in the same segment are damaged or cannot be fetched \
+                     from a remote; `strongroom verify` names damaged files; repair them, then erase again",
                     counted(left, "segment")
                 ),
             )),
@@ -71,7 +71,7 @@ fn show(erased: &ErasedContent, trial: bool) -> Result<()> {
     if !trial && erased.bytes > 0 {
         writeln!(
             out,
-            "copies of the vault folder made earlier still have it: remove them"
+            "earlier copies of the vault folder still have the content: remove them"
         )?;
     }
     Ok(out.flush()?)

@@ -34,7 +34,7 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
             "the vault has no remote that could keep the content; `strongroom remote add` adds one",
         ));
     }
-    let mut meter = Meter::new(arguments.quiet, "let go");
+    let mut meter = Meter::new(arguments.quiet, "evicted");
     let report = vault.evict(path, &mut |progress| {
         meter.show(progress.bytes, progress.bytes_total);
         interrupt::go_on()
@@ -60,28 +60,28 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
     if report.is_stopped {
         return Err(Failure::new(
             ExitCode::Other,
-            "interrupted; nothing is lost: what went lies at the remote, the rest is here as before; the same command goes on",
+            "interrupted; nothing is lost: evicted content is at a remote, the rest is still here. Run the same command again to continue",
         ));
     }
     match report.problems.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(
             ExitCode::Unreachable,
-            "not everything could go, for the reasons above; what no other remote has shown stays here",
+            "some content could not be evicted, for the reasons above; it stays here",
         )),
     }
 }
 
 fn told(report: &EvictReport) -> String {
     let went = format!(
-        "let go of {} in {}; what is read comes back from a remote",
+        "evicted {} in {}; content that is read is fetched from a remote again",
         show_bytes(report.bytes),
         counted(report.segments, "segment")
     );
     let went = match report.pinned {
         0 => went,
         pinned => format!(
-            "{went}\n{} in {} stay, as they are pinned or lie beside what is",
+            "{went}\n{} in {} stay, because these segments have pinned content",
             show_bytes(report.pinned_bytes),
             counted(pinned, "segment")
         ),
@@ -89,7 +89,7 @@ fn told(report: &EvictReport) -> String {
     match report.kept {
         0 => went,
         kept => format!(
-            "{went}\n{} in {} stay: no remote has shown that it has them; `strongroom push` brings there what is missing",
+            "{went}\n{} in {} stay, because no remote lists them; `strongroom push` uploads what is missing",
             show_bytes(report.kept_bytes),
             counted(kept, "segment")
         ),
@@ -98,7 +98,7 @@ fn told(report: &EvictReport) -> String {
 
 fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
     let place = show(path.unwrap_or(b"/"));
-    let mut meter = Meter::new(arguments.quiet, "brought back");
+    let mut meter = Meter::new(arguments.quiet, "fetched");
     let report = vault.bring_back(path, &mut |progress| {
         meter.show(progress.bytes, progress.bytes_total);
         interrupt::go_on()
@@ -116,7 +116,7 @@ pub(crate) fn pin(arguments: &Pin) -> Result<()> {
         return with(vault, secret, Intent::Read, |vault| list_pins(vault, json));
     }
     with(vault, secret, Intent::Change, |vault| {
-        let mut meter = Meter::new(arguments.quiet, "brought here");
+        let mut meter = Meter::new(arguments.quiet, "fetched");
         let report = vault.pin(path, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
             interrupt::go_on()
@@ -147,7 +147,7 @@ pub(crate) fn unpin(arguments: &Unpin) -> Result<()> {
             return Err(Failure::new(
                 ExitCode::NotFound,
                 format!(
-                    "{} is not pinned; `strongroom pin --list` shows what is",
+                    "{} is not pinned; `strongroom pin --list` shows all pinned paths",
                     show(path)
                 ),
             ));
@@ -176,7 +176,7 @@ fn brought(report: BringBackReport, json: bool) -> Result<()> {
             "stopped": is_stopped,
         }))?,
         false => print_line(&format!(
-            "brought back {} in {}",
+            "fetched {} in {}",
             show_bytes(bytes),
             counted(segments, "segment")
         ))?,
@@ -184,14 +184,14 @@ fn brought(report: BringBackReport, json: bool) -> Result<()> {
     match lost {
         0 if is_stopped => Err(Failure::new(
             ExitCode::Other,
-            "interrupted; what came stays, the rest lies at the remote as before; the same command goes on",
+            "interrupted; fetched content stays here, the rest is still at the remote. Run the same command again to continue",
         )),
         0 => Ok(()),
         lost => Err(Failure::new(
             ExitCode::Damaged,
             format!(
-                "{} in {} are at no remote any more; `strongroom verify` names the files, and `strongroom repair` takes them from a \
-                 remote that has them again",
+                "no remote has {} in {} any more; `strongroom verify` names the files. When a remote has them again, `strongroom repair` \
+                 fetches them",
                 show_bytes(lost_bytes),
                 counted(lost, "segment")
             ),

@@ -121,7 +121,7 @@ impl Candidates {
         Err(Failure::new(
             ExitCode::NotFound,
             format!(
-                "several contents have a hash that begins so; give more digits of one of them:{}{more}",
+                "several hashes begin with these digits; give more digits of one of them:{}{more}",
                 lines.collect::<String>()
             ),
         ))
@@ -130,10 +130,9 @@ impl Candidates {
 
 fn not_found(arguments: &Find) -> Failure {
     let what = match arguments.content.sha256 {
-        true => "no file has content with such a SHA-256 hash",
+        true => "no file has content with this SHA-256 hash",
         false => {
-            "no file has content with such a BLAKE3 hash, or such a SHA-256 hash among those computed so far; --sha256 \
-             computes the rest"
+            "no file has content with this BLAKE3 hash, and none of the SHA-256 hashes computed so far matches; --sha256 computes the rest"
         }
     };
     Failure::new(ExitCode::NotFound, what)
@@ -235,7 +234,7 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
     if found.is_empty() {
         failures.note(Err(Failure::new(
             ExitCode::NotFound,
-            "no file of that snapshot has content with such a hash",
+            "no file of that snapshot has content with this hash",
         )));
         return failures.end();
     }
@@ -286,7 +285,7 @@ impl Printed {
     /// Says of names that are not listed.
     fn cut_off(&self, names: u64) {
         if names > 0 && self.array.is_none() {
-            tell(&format!("strongroom: and {names} more names of that file"));
+            tell(&format!("strongroom: this file has {names} more names"));
         }
     }
 
@@ -312,7 +311,7 @@ fn duplicates(vault: &Vault, arguments: &Find) -> Result<()> {
         let count = all.unstored;
         failures.note(Err(Failure::new(
             ExitCode::ReadOnly,
-            format!("{count} files were not compared: comparing needs their hashes stored, and the vault is read-only or full"),
+            format!("{count} files were not compared, because their hashes could not be stored: the vault is read-only or full"),
         )));
     }
     let place = &arguments.place.path;
@@ -382,7 +381,7 @@ impl Groups {
         match self.array {
             Some(array) => array.end(),
             None => print_line(&format!(
-                "{groups} contents are in several files; {} could be saved",
+                "groups of files with the same content: {groups}; {} could be saved",
                 show_bytes(extra_bytes)
             )),
         }
@@ -417,7 +416,7 @@ fn print(group: &EqualContents) -> Result<()> {
     let mut out = stdout();
     let size = group.files.first().map_or(0, |file| file.size);
     let saved = match group.extra_bytes {
-        0 => "stored once already".to_owned(),
+        0 => "already stored only once".to_owned(),
         bytes => format!("{} could be saved", show_bytes(bytes)),
     };
     let count = group.files.len() as u64 + group.more;

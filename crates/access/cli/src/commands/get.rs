@@ -94,7 +94,7 @@ fn check_target(
 ) -> Result<()> {
     if sources > 1 && !takes_many {
         return Err(Failure::usage(format!(
-            "{}: several files need a directory there",
+            "{}: several files can be copied only into an existing directory",
             show_path(target)
         )));
     }

@@ -53,7 +53,7 @@ pub(crate) fn hash(arguments: &Hash) -> Result<()> {
 pub(super) fn interrupted() -> Failure {
     Failure::new(
         ExitCode::Other,
-        "interrupted; what was hashed is remembered, and the next time continues from there",
+        "interrupted; hashes computed so far are stored, and the next run continues from there",
     )
 }
 
@@ -93,7 +93,7 @@ impl Run {
         }
         if !self.recursive {
             return Err(Failure::usage(
-                "is a directory; -r hashes the files below it",
+                "is a directory; add -r to hash the files below it",
             ));
         }
         // Behind a slash a symbolic link is followed.

@@ -319,12 +319,12 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
             writeln!(out, "left out: {} was erased{when}", show(&path))?;
         }
         if erased_more > 0 {
-            writeln!(out, "and {erased_more} more that were erased")?;
+            writeln!(out, "left out: {erased_more} more files that were erased")?;
         }
         if let Some(snapshot) = snapshot {
             writeln!(
                 out,
-                "what was there before is kept as {}",
+                "the state before the restore is kept as snapshot {}",
                 &snapshot[..SHORT_ID]
             )?;
         }

@@ -143,9 +143,9 @@ fn forget_path(arguments: &Info) -> Result<()> {
     match forgotten {
         true => writeln!(
             out,
-            "forgotten: the next vault at this path is accepted without being compared"
+            "forgotten: the next vault at this path is accepted without a comparison"
         )?,
-        false => writeln!(out, "nothing was known of this path")?,
+        false => writeln!(out, "nothing was recorded for this path")?,
     }
     Ok(out.flush()?)
 }
@@ -266,7 +266,7 @@ fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
         (None, Some(last)) => {
             writeln!(out, "last seen    {}, not in this folder", last.shown_time)?;
         }
-        (None, None) => writeln!(out, "last seen    never by you")?,
+        (None, None) => writeln!(out, "last seen    never by this user")?,
     }
     for place in &seen.places {
         writeln!(out, "known at     {}", place.path)?;
@@ -313,14 +313,14 @@ fn text(
     }
     if let Some(bytes) = found.away_bytes.filter(|bytes| *bytes > 0) {
         let bytes = show_bytes(bytes);
-        writeln!(out, "away         {bytes} of content lie only at remotes")?;
+        writeln!(out, "away         {bytes} of content are only at remotes")?;
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;
     if found.guessable {
         writeln!(
             out,
-            "guessable    whoever can read a remote can try passphrases"
+            "guessable    anyone who can read a remote can try passphrases"
         )?;
     }
     for device in &found.devices {
@@ -334,7 +334,7 @@ fn text(
         Owner::Process(pid) => writeln!(out, "open in      process {pid}")?,
         Owner::Silent => writeln!(
             out,
-            "open in      a process that does not answer: another user's, another version, or on another machine"
+            "open in      a process that does not answer: of another user, of another version, or on another machine"
         )?,
     }
     for attachment in verified.iter().flat_map(|found| &found.attachments) {
@@ -354,13 +354,13 @@ fn text(
         if found.verified {
             "yes, except the list of keys, which is read from the header unchecked"
         } else {
-            "no: anyone who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
+            "no: anyone who can write to the vault folder can change these values; --unlock, or an option that names the secret, verifies them"
         }
     )?;
     if found.compare_fingerprint == Some(true) {
         writeln!(
             out,
-            "             compare the fingerprint with the one printed at init: anyone can make a vault for your key"
+            "             compare the fingerprint with the one printed at init: anyone can make a vault that your key opens"
         )?;
     }
     Ok(out.flush()?)

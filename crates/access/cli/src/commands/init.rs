@@ -28,12 +28,12 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
     }
     if arguments.common.secret.fingerprint.is_some() || arguments.common.secret.accept_older {
         return Err(Failure::usage(
-            "--fingerprint and --accept-older are for a vault that is there already; init makes a new one",
+            "--fingerprint and --accept-older are for an existing vault; init makes a new one",
         ));
     }
     if arguments.common.secret.identity.is_some() {
         return Err(Failure::usage(
-            "--identity: init takes the public half, as --recipient",
+            "--identity: init needs only the public key; give it with --recipient",
         ));
     }
     Vault::check_new(&arguments.vault).about(&vault)?;

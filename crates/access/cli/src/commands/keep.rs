@@ -231,7 +231,7 @@ impl Dress<'_> {
         }
         let mode = owners.mode(kind, self.attributes.mode, uid, gid);
         if mode != self.attributes.mode {
-            let why = "the copy belongs to somebody else than the file";
+            let why = "the copy has another owner than the file";
             account.left_out(self.subject, "the set-user-id bits", why);
         }
         set_mode(onto, kind, mode)?;

@@ -212,7 +212,7 @@ fn find(slots: &[SlotInfo], text: &str) -> Result<SlotId> {
         _ => {
             let ids: Vec<_> = found.iter().map(|slot| slot.id.to_string()).collect();
             Err(Failure::usage(format!(
-                "{text:?} means several keys: {}",
+                "{text:?} matches several keys: {}",
                 ids.join(", ")
             )))
         }

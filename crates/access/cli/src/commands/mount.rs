@@ -34,10 +34,10 @@ pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let (options, snapshots) = parse_options(&arguments.options)?;
     let limits = arguments.limits;
     if !arguments.sync && limits.limit_up.is_some() {
-        return Err(Failure::usage("--limit-up is about --sync; add it"));
+        return Err(Failure::usage("--limit-up needs --sync; add it"));
     }
     if arguments.sync && options.read_only {
-        let message = "--sync: a mount that is read only takes in no changes of other devices";
+        let message = "--sync: a read-only mount cannot take changes of other devices";
         return Err(Failure::usage(message));
     }
     if arguments.foreground && arguments.log_file.is_some() {
@@ -301,7 +301,7 @@ fn parse_options(words: &[String]) -> Result<(MountOptions, Snapshots)> {
 fn every(word: &str, value: &str) -> Result<Snapshots> {
     let wrong = || {
         Failure::usage(format!(
-            "mount option {word:?}: write off, hourly, daily, or a number with m, h or d behind it"
+            "mount option {word:?}: write off, hourly, daily, or a number followed by m, h or d"
         ))
     };
     match value {

@@ -20,7 +20,7 @@ use crate::terminal::prompt;
 const LETTING_GO: Duration = Duration::from_secs(60);
 
 /// What who typed a wrong secret is told.
-pub(crate) const AGAIN: &str = "that does not open the vault; once more";
+pub(crate) const AGAIN: &str = "this secret does not open the vault; try again";
 
 /// What a command will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,9 @@ pub(crate) fn trusting<T>(
 /// Asks whether a vault is the one that is meant.
 pub(crate) fn is_meant(fingerprint: &Fingerprint) -> bool {
     let question = format!(
-        "You have not used this vault before, and anybody who has your public key can make a vault that your key opens.\n\
-         Its fingerprint is {fingerprint}; init printed it when the vault was made.\n\
-         Is it the same? [yes/no] "
+        "You have not used this vault before. Anyone who has your public key can make a vault that your key opens.\n\
+         The fingerprint of this vault is {fingerprint}.\n\
+         Is it the one that init printed when your vault was made? [yes/no] "
     );
     prompt::confirm(&question).unwrap_or(false)
 }
@@ -187,10 +187,10 @@ pub(crate) fn open_already(folder: &Path, error: Error) -> Failure {
     let message = match found.attachments.first() {
         Some(attachment) => {
             let place = show(&attachment.mount_point);
-            format!("the vault is mounted on {place} already; `strongroom umount` ends that")
+            format!("the vault is already mounted on {place}; unmount it with `strongroom umount`")
         }
         None => format!(
-            "the vault is open already, in process {}; end that, then try again",
+            "the vault is already open in process {}; end that process, then try again",
             found.owner_pid
         ),
     };
@@ -259,7 +259,7 @@ pub(crate) fn same_vault<'a>(places: impl IntoIterator<Item = &'a Location>) -> 
             Some(first) if first == place.vault => {}
             Some(_) => {
                 return Err(Failure::usage(
-                    "all places must be in one vault; use get and put between vaults",
+                    "all paths must be in one vault; to copy from one vault to another, use get, then put",
                 ));
             }
         }

@@ -55,7 +55,7 @@ fn until<T>(
             Ok(None) => {}
             Err(error) if ExitCode::of(&error) == ExitCode::Unreachable => {
                 if !said {
-                    tell(&format!("strongroom: {error}; it is asked again"));
+                    tell(&format!("strongroom: {error}; trying again"));
                     said = true;
                 }
             }
@@ -93,7 +93,7 @@ fn invite(arguments: &DeviceAdd, vault: &Vault, keys: &mut Keys) -> Result<()> {
     let name = meant(vault, arguments.remote.as_deref())?;
     let mut invitation = vault.invite(&name, Instant::now()).about(&name)?;
     show_invitation(arguments, &invitation)?;
-    let candidate = until("interrupted; nobody was let in", |now| {
+    let candidate = until("interrupted; no device was let in", |now| {
         match invitation.look(now)? {
             InvitationStep::Waiting => Ok(None),
             InvitationStep::WrongCode { left } => {
@@ -108,10 +108,10 @@ fn invite(arguments: &DeviceAdd, vault: &Vault, keys: &mut Keys) -> Result<()> {
         invitation.refuse(&candidate)?;
         return Err(Failure::new(
             ExitCode::Other,
-            "not let in; the code is void now",
+            "the device was not let in, and the code is no longer valid",
         ));
     }
-    let mut meter = Meter::new(json, "at the remote");
+    let mut meter = Meter::new(json, "pushed");
     let admitted = invitation.admit(vault, keys, &candidate, &mut |progress| {
         meter.show(progress.bytes, progress.bytes_total);
         interrupt::go_on()
@@ -152,7 +152,7 @@ fn show_invitation(arguments: &DeviceAdd, invitation: &Invitation) -> Result<()>
     }
     writeln!(
         out,
-        "Waiting for it. The code is good for {minutes} minutes and {PAIRING_TRIES} tries."
+        "Waiting for the other device. The code is valid for {minutes} minutes and {PAIRING_TRIES} tries."
     )?;
     Ok(out.flush()?)
 }
@@ -196,7 +196,7 @@ fn is_let_in(json: bool, candidate: &Candidate) -> Result<bool> {
     let shown = show(name.as_bytes());
     let question = format!(
         "A device called \"{shown}\" asks to join. Its fingerprint is {fingerprint}.\n\
-         Let it in only if it shows the same. Let it in? [yes/no] "
+         Let it in only if it shows the same fingerprint. Let it in? [yes/no] "
     );
     match prompt::confirm(&question) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
@@ -270,7 +270,7 @@ fn say_fingerprint(arguments: &Clone, device: &NewDevice) -> Result<()> {
 /// Asks with that code, and waits for the answer.
 fn wait(device: &NewDevice, code: &PairingCode) -> Result<Admitted> {
     let mut asking = device.ask(code, Instant::now())?;
-    let interrupted = "interrupted; if the other device lets this one in all the same, the same command without --pair makes the vault with a key file; after a passphrase was chosen, begin again with `strongroom device add` there";
+    let interrupted = "interrupted. If the other device lets this one in later and you chose a key file here, run the same command without --pair. If you chose a passphrase, begin again with `strongroom device add` on the other device";
     until(interrupted, |now| match asking.look(now)? {
         AskingStep::Waiting => Ok(None),
         AskingStep::Admitted(admitted) => Ok(Some(admitted)),

@@ -55,7 +55,7 @@ pub(crate) fn put(arguments: &Put) -> Result<()> {
             let into = is_directory(vault, &target)?;
             if sources.len() > 1 && !into {
                 return Err(Failure::usage(format!(
-                    "{}: several files need a directory there",
+                    "{}: several files can be copied only into an existing directory",
                     target.shown()
                 )));
             }
@@ -136,7 +136,7 @@ impl<'a> Putting<'a> {
         if is_stdin(source) {
             if into {
                 return Err(Failure::usage(
-                    "standard input needs a name: put - VAULT:PATH",
+                    "content of standard input needs a name in the vault: put - VAULT:PATH",
                 ));
             }
             return self.stream(&mut std::io::stdin().lock(), &target.path);
@@ -460,14 +460,14 @@ impl<'a> Putting<'a> {
         let source = open(local, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
         let metadata = source.metadata()?;
         if !metadata.is_file() {
-            return Err(std::io::Error::other("it was replaced while it was copied").into());
+            return Err(std::io::Error::other("the file was replaced while it was copied").into());
         }
         self.progress.file(path);
         let inside = self.vault.unnamed_file(directory_of(path), 0o600)?;
         self.content(&source, metadata.len(), &inside)?;
         let now = source.metadata()?;
         if (now.len(), modified(&now)) != (metadata.len(), modified(&metadata)) {
-            let why = "somebody wrote to it while it was copied";
+            let why = "another program wrote to the file while it was copied";
             self.account
                 .left_out(local.as_os_str().as_bytes(), "some newer content", why);
         }
@@ -545,7 +545,7 @@ impl<'a> Putting<'a> {
     fn owner_and_times(&mut self, metadata: &Metadata, local: &Path) -> SetAttributes {
         if !has_exact_times(metadata) {
             self.account.nearest_times += 1;
-            let why = "a vault has times from 1677-09-21 to 2262-04-11";
+            let why = "a vault stores times from 1677-09-21 to 2262-04-11";
             self.account
                 .left_out(local.as_os_str().as_bytes(), "its times", why);
         }
@@ -568,7 +568,7 @@ impl<'a> Putting<'a> {
         let mode = metadata.mode() & 0o7777;
         let kept = self.owners.mode(kind, mode, metadata.uid(), metadata.gid());
         if kept != mode {
-            let why = "the copy belongs to somebody else than the file";
+            let why = "the copy has another owner than the file";
             self.account
                 .left_out(local.as_os_str().as_bytes(), "the set-user-id bits", why);
         }

@@ -37,7 +37,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         (true, false) => return Ok(()),
         (true, true) => NEWER_IS_LOST,
         (false, _) => {
-            "not everything could be brought back; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
+            "some content could not be restored; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
         }
     };
     Err(Failure::new(ExitCode::DamageFound, advice))
@@ -54,7 +54,7 @@ pub(super) fn alone<T>(
     let mut meter = Meter::new(quiet, "read");
     let mut told = |progress| match progress {
         RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files restored")),
         RecoverProgress::FromRemotes(bytes, total) => {
             let (bytes, total) = (show_bytes(bytes), show_bytes(total));
             meter.say(format!("{bytes} of {total} from remotes"));
@@ -69,7 +69,7 @@ pub(super) fn alone<T>(
 }
 
 /// Said where all that the snapshots name is back.
-pub(super) const NEWER_IS_LOST: &str = "all that the snapshots name was brought back; what changed after the newest one, if anything did, is lost";
+pub(super) const NEWER_IS_LOST: &str = "everything in the snapshots was restored; changes after the newest snapshot, if there were any, are lost";
 
 /// Shows what was brought back, or in a dry run would be.
 pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
@@ -82,11 +82,11 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
     ] {
         match brought {
             Brought::Sound => writeln!(out, "{name}: sound")?,
-            Brought::PutBack => writeln!(out, "{name}: {would}put back from its second copy")?,
+            Brought::PutBack => writeln!(out, "{name}: {would}restored from its second copy")?,
             Brought::Cut => {
                 writeln!(
                     out,
-                    "{name}: extra bytes behind its last page {would}removed"
+                    "{name}: extra bytes after its last page {would}removed"
                 )?;
             }
             Brought::Rebuilt(None) => writeln!(out, "{name}: {would}rebuilt")?,
@@ -123,8 +123,8 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
 
 fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -> Result<()> {
     let (is, loses, brought) = match dry_run {
-        true => ("would be", "would lose", "would be brought back"),
-        false => ("is", "lost", "brought back"),
+        true => ("would be", "would lose", "would be restored"),
+        false => ("is", "lost", "restored"),
     };
     match &report.revision {
         Some(newest) => writeln!(
@@ -149,7 +149,7 @@ fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -
     if count > 0 {
         writeln!(
             out,
-            "content that no snapshot names, removed files included, {is} in lost+found: {} with {}",
+            "content in no snapshot, including removed files, {is} in lost+found: {} with {}",
             counted(count, "file"),
             show_bytes(bytes)
         )?;

@@ -106,23 +106,24 @@ fn say_added(arguments: &RemoteAdd, guessable: bool) -> Result<()> {
     }
     match (guessable, kinds.is_empty()) {
         (true, _) => tell(
-            "strongroom: whoever can read a remote of this vault can try passphrases on its passphrase slots; use a long one, or a key file",
+            "strongroom: anyone who can read a remote of this vault can try to guess its passphrases; use a long passphrase, or a key file",
         ),
         (false, true) => tell(&format!(
-            "strongroom: no key of this vault brings it back from a remote: if every device is lost, so is the vault. `strongroom key add {folder} \
-             --new-recovery-code` makes a key that does; a device that has the vault can also let another one in (`strongroom device add`)"
+            "strongroom: no key of this vault opens it at a remote: if every device is lost, the vault is lost too. `strongroom key add \
+             {folder} --new-recovery-code` makes a key that opens it there; a device that has the vault can also let another device in \
+             (`strongroom device add`)"
         )),
         (false, false) => {}
     }
     if !guessable && has_passphrase && !kinds.is_empty() {
         let kinds: Vec<String> = kinds.iter().map(SlotKind::to_string).collect();
         print_line(&format!(
-            "no passphrase brings the vault back from there, so that nobody can guess; what does: {}, or a device that lets the new one in",
+            "passphrases do not open the vault at a remote, so nobody can guess them there; to clone it, use: {}, or a device that lets the new one in",
             kinds.join(", ")
         ))?;
     }
     print_line(&format!(
-        "added {name}; `strongroom push` brings the vault there"
+        "added {name}; `strongroom push` uploads the vault to it"
     ))
 }
 
@@ -145,12 +146,14 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
         return print_json(&json!({ "guessable": guessable, "changed": changed }));
     }
     print_line(match (changed, wish) {
-        (false, _) => "it is so already",
+        (false, _) => "nothing changed: the vault already has this setting",
         (true, Guessable::Yes) => {
-            "from the next push on a passphrase brings the vault back from a remote, and whoever can read a remote can try passphrases"
+            "from the next push on, a passphrase opens the vault at a remote, and anyone who can read a remote can try passphrases"
         }
         (true, Guessable::No) => {
-            "from the next push on remotes get nothing that a passphrase can be tried against; who read them before may have kept it: change the passphrases too (`strongroom key change`). If another device adds a key or device before it hears of this, what it says holds: see `strongroom info` after the next sync"
+            "from the next push on, remotes have nothing to try passphrases against. Anyone who read a remote before may have a copy: \
+             change the passphrases too (`strongroom key change`). If another device changes keys or devices before \
+             that push, the next sync of this device applies the setting: see `strongroom info` after it"
         }
     })
 }
@@ -226,7 +229,7 @@ fn check(arguments: &RemoteCheck) -> Result<()> {
             true => Ok(()),
             false => Err(Failure::new(
                 ExitCode::DamageFound,
-                "the remote lost something: bring back what is away with `strongroom evict --undo`, see with `strongroom verify` that the vault has it, then push to an empty place, and `strongroom remote remove` this remote",
+                "the remote has lost something. Fetch evicted content with `strongroom evict --undo`, check with `strongroom verify` that the vault is complete, add and push to a new remote, then remove this one with `strongroom remote remove`",
             )),
         }
     })
@@ -263,12 +266,9 @@ fn prune(arguments: &RemotePrune) -> Result<()> {
             show_bytes(report.waiting_bytes),
         );
         match arguments.dry_run {
-            true => print_line(&format!(
-                "{name}: {} with {} do not count any more",
-                unused.0, unused.1
-            )),
+            true => print_line(&format!("{name}: unused: {} with {}", unused.0, unused.1)),
             false => print_line(&format!(
-                "{name}: removed {} with {}; {} with {} stay some days longer",
+                "{name}: removed {} with {}; unused, but kept for some more days: {} with {}",
                 removed.0, removed.1, unused.0, unused.1
             )),
         }
@@ -287,10 +287,10 @@ fn show_check(report: &RemoteReport) -> Result<()> {
     };
     let objects = counted(report.objects, "object");
     match report.bytes {
-        0 => writeln!(out, "{sound}{objects} looked for")?,
+        0 => writeln!(out, "{sound}{objects} checked")?,
         bytes => writeln!(
             out,
-            "{sound}{objects} looked for, {} compared",
+            "{sound}{objects} checked, {} compared",
             show_bytes(bytes)
         )?,
     }
@@ -304,7 +304,7 @@ pub(crate) fn limit_down(vault: &Vault, down: Option<u64>) {
     }
     if !vault.is_owner() {
         tell(
-            "strongroom: --limit-down does nothing here: the program that has the vault open fetches, at its own rate (`strongroom mount --limit-down`)",
+            "strongroom: --limit-down has no effect: another process has the vault open and fetches at its own rate (`strongroom mount --limit-down`)",
         );
     }
     vault.limit_remotes(Rates { up: None, down });
@@ -317,7 +317,7 @@ pub(crate) fn push(arguments: &Push) -> Result<()> {
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
         vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
-        let mut meter = Meter::new(arguments.quiet, "at the remote");
+        let mut meter = Meter::new(arguments.quiet, "pushed");
         let report = vault.push(&name, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
             interrupt::go_on()
@@ -342,7 +342,7 @@ pub(crate) fn push_json(name: &str, report: &PushReport) -> Value {
 
 pub(crate) fn show_push(name: &str, report: &PushReport) -> Result<()> {
     print_line(&match report.publications {
-        0 => format!("{name} has everything already"),
+        0 => format!("{name} already has everything"),
         _ => format!(
             "pushed {} with {} to {name}",
             counted(report.objects, "object"),
@@ -358,7 +358,7 @@ pub(crate) fn pull(arguments: &Push) -> Result<()> {
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
         vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
-        let mut meter = Meter::new(arguments.quiet, "from the remote");
+        let mut meter = Meter::new(arguments.quiet, "pulled");
         let report = vault.pull(&name, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
             interrupt::go_on()
@@ -402,12 +402,12 @@ pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
     }
     show_paths(
         &mut out,
-        "changed here and there in different lines; each has the lines of both:",
+        "merged: changed here and on another device, in different lines:",
         (report.merged, &report.merged_paths),
     )?;
     show_paths(
         &mut out,
-        "changed here and there; each is kept twice, yours as:",
+        "in conflict: changed here and on another device; both versions are kept, yours as:",
         (report.conflicts, &report.conflict_paths),
     )?;
     Ok(out.flush()?)
@@ -445,7 +445,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
         };
         let mut all = Vec::new();
         for name in names {
-            let mut meter = Meter::new(arguments.quiet, "in step");
+            let mut meter = Meter::new(arguments.quiet, "synced");
             let report = vault.sync_with(&name, &mut |progress| {
                 meter.show(progress.bytes, progress.bytes_total);
                 interrupt::go_on()
@@ -494,7 +494,7 @@ pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
         CloneProgress::Down(down) => meter.show(down.bytes, down.bytes_total),
         CloneProgress::Made(RecoverProgress::Segments(bytes, total)) => meter.show(bytes, total),
         CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
-            meter.say(format!("{nodes} files brought back"));
+            meter.say(format!("{nodes} files restored"));
         }
         // All of it came before.
         CloneProgress::Made(RecoverProgress::FromRemotes(..)) => {}
@@ -505,8 +505,8 @@ pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
 /// Shows how much a clone has brought, or of how much it knows what it is.
 pub(crate) fn clone_meter(arguments: &Clone) -> Meter {
     let done = match arguments.content() {
-        CloneContent::Here => "from the remote",
-        CloneContent::AtRemote => "looked through",
+        CloneContent::Here => "fetched",
+        CloneContent::AtRemote => "examined",
     };
     Meter::new(arguments.quiet, done)
 }
@@ -549,7 +549,7 @@ pub(crate) fn show_clone(
 ) -> Result<()> {
     if let Err(error) = published {
         tell(&format!(
-            "strongroom: the vault is here, but the other devices do not know this one yet ({error}); run `strongroom sync`"
+            "strongroom: the vault was cloned, but the other devices do not know this device yet ({error}); run `strongroom sync`"
         ));
     }
     if arguments.common.json {
@@ -564,20 +564,20 @@ pub(crate) fn show_clone(
     }
     if !report.made.is_whole() {
         print(&report.made, false)?;
-        let advice = "not everything came back; `strongroom remote check --deep` on the device that pushed names what the remote lost";
+        let advice = "the clone is incomplete; `strongroom remote check --deep` on the device that pushed names what the remote has lost";
         return Err(Failure::new(ExitCode::DamageFound, advice));
     }
     print_line(&format!(
-        "cloned {} with {}, {} of snapshots included; the fingerprint is {}",
+        "cloned {} with {} and {}; the fingerprint is {}",
         counted(report.made.nodes, "file"),
         show_bytes(report.made.bytes),
-        counted(report.made.revisions, "state"),
+        counted(report.made.revisions, "snapshot"),
         report.fingerprint
     ))?;
     match report.away.segments {
         0 => Ok(()),
         _ => print_line(&format!(
-            "{} came; {} in {} lie only at the remote and come when they are read",
+            "fetched {}; {} in {} are only at the remote and are fetched when they are read",
             show_bytes(report.bytes),
             show_bytes(report.away.bytes),
             counted(report.away.segments, "segment")

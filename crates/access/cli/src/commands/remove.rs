@@ -30,7 +30,7 @@ pub(crate) fn remove(arguments: &Rm) -> Result<()> {
 fn remove_one(vault: &Vault, path: &[u8], recursive: bool) -> Result<()> {
     if last_name(path).is_none() {
         return Err(Failure::usage(
-            "the root directory cannot be removed; name what is in it",
+            "the root directory cannot be removed; name the files in it",
         ));
     }
     if vault.attributes(path, Links::Stay)?.kind != NodeKind::Directory {
@@ -38,7 +38,7 @@ fn remove_one(vault: &Vault, path: &[u8], recursive: bool) -> Result<()> {
     }
     if !recursive {
         return Err(Failure::usage(
-            "is a directory; add -r to remove it and all in it",
+            "is a directory; add -r to remove it and everything in it",
         ));
     }
     let mut failures = Failures::default();

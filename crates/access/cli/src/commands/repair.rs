@@ -59,8 +59,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
 /// Says that the database has to be rebuilt, and asks whether it may be; nothing was done before.
 fn may_rebuild(why: &str, yes: bool) -> bool {
     let lost = format!(
-        "metadata.db cannot be used ({why}). It can be rebuilt as it was in the newest snapshot; names that are newer are lost, their \
-         content goes to lost+found."
+        "metadata.db cannot be used ({why}). It can be rebuilt to the state of the newest snapshot. Newer names are lost, and their content is put into lost+found."
     );
     if yes {
         tell(&format!("strongroom: {lost}"));
@@ -73,22 +72,23 @@ fn may_rebuild(why: &str, yes: bool) -> bool {
 fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
     let advice = match (dry_run, report.is_whole()) {
         (true, _) if report.needs_nothing() => return Ok(()),
-        (true, _) => "damage found; `strongroom repair` without --dry-run does what is listed",
+        (true, _) => {
+            "damage found; run `strongroom repair` without --dry-run to make these repairs"
+        }
         (false, true) if report.recovered.may_lack_newer() => NEWER_IS_LOST,
         (false, true) => return Ok(()),
         (false, false) => {
-            "something stays lost; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
+            "some content stays lost; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
         }
     };
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 
 /// Said of a database that is rebuilt.
-const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database knows no remotes; if the vault has some, `strongroom remote add` them again, then `strongroom sync`, \
-     and `strongroom repair`, which takes from them what is damaged or lost";
+const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database has no list of remotes. If the vault has remotes, add them again with `strongroom remote add`, run `strongroom sync`, then `strongroom repair`: it fetches damaged or lost content from them";
 
 /// Said of one that is rebuilt from nothing.
-const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` makes it again from there, in a new folder";
+const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` restores it from there, into a new folder";
 
 /// Shows what came from a remote, and why something did not.
 fn print_remote(out: &mut impl Write, remote: &FromRemote, dry_run: bool) -> Result<()> {
@@ -100,7 +100,7 @@ fn print_remote(out: &mut impl Write, remote: &FromRemote, dry_run: bool) -> Res
     let mut came = Vec::new();
     if !remote.files.is_empty() {
         let files = counted(remote.files.len() as u64, "segment file");
-        came.push(format!("{files} {would}replaced by what was pushed"));
+        came.push(format!("{files} {would}replaced by the pushed content"));
     }
     if remote.blocks > 0 {
         let blocks = counted(remote.blocks, "block");
@@ -139,7 +139,7 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     }
     let would = if dry_run { "would be " } else { "" };
     for file in &report.set_aside {
-        writeln!(out, "{file}: {would}set aside in the folder `unexplained`")?;
+        writeln!(out, "{file}: {would}moved to the folder `unexplained`")?;
     }
     for revision in &report.adopted {
         writeln!(
@@ -160,7 +160,7 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     if report.lost_blocks > 0 {
         let blocks = counted(report.lost_blocks, "block");
         let most = if dry_run { " at most" } else { "" };
-        writeln!(out, "lost, or lost in part{most}: {blocks}")?;
+        writeln!(out, "completely or partly lost{most}: {blocks}")?;
     }
     for Damage { path, what, .. } in lost(report, dry_run) {
         writeln!(out, "{}: lost {what}", show(path))?;

@@ -84,7 +84,7 @@ fn rule_of(options: &RuleArguments) -> Result<Option<Retention>> {
     };
     if rule.is_empty() {
         return Err(Failure::usage(
-            "a rule that keeps nothing; to remove snapshots use `strongroom snapshot remove`",
+            "this rule keeps no snapshot; to remove snapshots, use `strongroom snapshot remove`",
         ));
     }
     Ok(Some(rule))
@@ -122,10 +122,7 @@ fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
     let mut out = stdout();
     writeln!(out, "{}", words(&rule))?;
     if set.is_none() {
-        writeln!(
-            out,
-            "no rule was set; this is what a mount keeps unless told otherwise"
-        )?;
+        writeln!(out, "no rule was set; this is the default rule of a mount")?;
     }
     Ok(out.flush()?)
 }
@@ -133,7 +130,7 @@ fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
 /// A rule in words.
 fn words(rule: &Retention) -> String {
     if rule.last == u32::MAX {
-        return "everything stays".to_owned();
+        return "all snapshots stay".to_owned();
     }
     let numbers = [
         (rule.last, "last"),
@@ -150,7 +147,7 @@ fn words(rule: &Retention) -> String {
         .collect();
     let of = match rule.whose {
         Whose::Scheduled => "",
-        Whose::Unnamed => " and of those with neither tag nor message",
+        Whose::Unnamed => " and snapshots without tag and message",
     };
     let (last, rest) = parts
         .split_last()
@@ -159,7 +156,7 @@ fn words(rule: &Retention) -> String {
         [] => last.to_owned(),
         rest => format!("{} and {last}", rest.join(", ")),
     };
-    format!("of automatic snapshots{of} {numbers} stay; snapshots of any other kind all stay")
+    format!("automatic snapshots{of}: {numbers} stay; all other snapshots stay")
 }
 
 #[cfg(test)]
@@ -192,7 +189,7 @@ mod tests {
             ..options()
         };
         let rule = rule_of(&everything).unwrap().unwrap();
-        assert_eq!(words(&rule), "everything stays");
+        assert_eq!(words(&rule), "all snapshots stay");
         let some = RuleArguments {
             hourly: Some(24),
             monthly: Some(2),
@@ -202,7 +199,7 @@ mod tests {
         let rule = rule_of(&some).unwrap().unwrap();
         assert_eq!(
             words(&rule),
-            "of automatic snapshots 24 hourly and 2 monthly stay; snapshots of any other kind all stay"
+            "automatic snapshots: 24 hourly and 2 monthly stay; all other snapshots stay"
         );
     }
 }

@@ -89,7 +89,7 @@ fn pause() -> Result<()> {
     let until = Instant::now() + LOOK_EVERY;
     while Instant::now() < until {
         if interrupt::came() {
-            let message = "interrupted; it continues when the vault is opened next";
+            let message = "interrupted; re-sealing continues when the vault is opened next";
             return Err(Failure::new(ExitCode::Other, message));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -111,7 +111,7 @@ fn show(rotation: &Rotation, arguments: &KeyRotate) -> Result<()> {
     let mut out = stdout();
     writeln!(out, "{}", words(rotation))?;
     if let Some(trouble) = &rotation.trouble {
-        writeln!(out, "it cannot continue: {trouble}")?;
+        writeln!(out, "re-sealing cannot continue: {trouble}")?;
     }
     Ok(out.flush()?)
 }
@@ -126,18 +126,18 @@ fn words(rotation: &Rotation) -> String {
     }
     if rotation.oldest_epoch == rotation.newest_epoch {
         return format!(
-            "everything is sealed under the newest keys (epoch {}); there are no others",
+            "everything is sealed under the newest keys (epoch {}); there are no older keys",
             rotation.newest_epoch
         );
     }
     if rotation.bytes_left == 0 {
         return format!(
-            "everything is sealed under the newest keys (epoch {}); nothing is left that older ones open",
+            "everything is sealed under the newest keys (epoch {}); nothing is left that older keys open",
             rotation.newest_epoch
         );
     }
     format!(
-        "{left} are sealed under older keys (epoch {} and later) and stay so; `strongroom key rotate` re-seals them",
+        "{left} are still sealed under older keys (epoch {} and later); `strongroom key rotate` re-seals them",
         rotation.oldest_epoch
     )
 }
@@ -153,7 +153,7 @@ mod tests {
             oldest_epoch: 2,
             ..Rotation::default()
         };
-        assert!(words(&done).contains("there are no others"));
+        assert!(words(&done).contains("there are no older keys"));
         let removed = Rotation {
             oldest_epoch: 1,
             bytes_left: 2048,

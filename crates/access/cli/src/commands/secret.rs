@@ -133,7 +133,7 @@ pub(crate) fn new_passphrase(file: Option<&Path>, vault: &str) -> Result<Passphr
         if let Some(new) = ask_twice(vault)? {
             return Ok(new);
         }
-        tell("the two differ; once more");
+        tell("the two passphrases differ; type both again");
     }
     ask_twice(vault)?.ok_or_else(|| Failure::usage("the two passphrases differ; try again"))
 }
@@ -219,7 +219,7 @@ fn identity(path: &Path) -> Result<AgeIdentity> {
                 let text = std::str::from_utf8(&text)
                     .map_err(|_| Failure::usage("the passphrase is not UTF-8"))?;
                 match AgeIdentity::parse(&content, Some(text)) {
-                    Err(_) if attempt < ATTEMPTS => tell("that does not open the key; once more"),
+                    Err(_) if attempt < ATTEMPTS => tell("the key does not open; try again"),
                     identity => return identity.map_err(|error| wrong(&error)),
                 }
                 attempt += 1;

@@ -48,7 +48,7 @@ pub(crate) fn tune(arguments: &Tune) -> Result<()> {
     } else {
         table.text(&measured)?;
     }
-    remembered.about("the choice is not remembered")
+    remembered.about("the choice could not be saved")
 }
 
 fn reset(arguments: &Tune) -> Result<()> {
@@ -228,7 +228,7 @@ impl Table {
             )?;
         }
         match (json.threads, json.inline_below_bytes) {
-            (Some(1), _) => writeln!(out, "sealing: on one thread; more are not faster here")?,
+            (Some(1), _) => writeln!(out, "sealing: on one thread; more were not faster")?,
             (Some(threads), Some(bytes)) => writeln!(
                 out,
                 "sealing: calls of {} or more use {threads} threads; smaller calls use one",
@@ -240,10 +240,10 @@ impl Table {
             )?,
             (None, _) => writeln!(
                 out,
-                "sealing: on a thread per core; time was too short to tell"
+                "sealing: on a thread per core; the time was too short to measure other numbers"
             )?,
         }
-        writeln!(out, "measured in {:.0} s and remembered", json.seconds)?;
+        writeln!(out, "measured in {:.0} s and saved", json.seconds)?;
         Ok(out.flush()?)
     }
 }

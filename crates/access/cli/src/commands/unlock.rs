@@ -76,7 +76,7 @@ pub(crate) fn lock(arguments: &Lock) -> Result<()> {
     };
     if let Some(mounted) = mounted {
         let place = show(&mounted.mount_point);
-        let message = format!("it is mounted on {place}; `strongroom umount` locks it");
+        let message = format!("the vault is mounted on {place}; lock it with `strongroom umount`");
         return Err(Failure::new(ExitCode::InUse, message)).about(show_path(vault));
     }
     if arguments.json {
@@ -203,8 +203,8 @@ fn wait(held: &Held) -> &'static str {
             return "its time is up";
         }
         match held.ends.recv_timeout(left.min(LOOK_EVERY)) {
-            Ok(End::Asked) => return "somebody asked for that",
-            Ok(End::Signal) => return "a signal asked for that",
+            Ok(End::Asked) => return "another process asked for it",
+            Ok(End::Signal) => return "a signal asked for it",
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return "the session could no longer receive commands or signals";

@@ -59,7 +59,7 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
             if away_bytes > 0 {
                 let bytes = show_bytes(away_bytes);
                 print_line(&format!(
-                    "{bytes} lie only at remotes and were not read; `strongroom remote check --deep` reads them there"
+                    "{bytes} are only at remotes and were not read; `strongroom remote check --deep` reads them there"
                 ))?;
             }
         }
@@ -107,13 +107,13 @@ pub(crate) fn structure(vault: &Path, common: &Common, if_damaged: ExitCode) -> 
 fn tell_resumed(report: &VerifyReport) {
     if let Some(why) = &report.begun_anew {
         tell(&format!(
-            "strongroom: started at the beginning, not continued: {why}"
+            "strongroom: started from the beginning instead of continuing: {why}"
         ));
     }
     if let Some(stopped) = report.resumed_s {
         let stopped = text_time(seconds(stopped));
         tell(&format!(
-            "strongroom: continued; the parts read before it was stopped are reported as they were at {stopped}"
+            "strongroom: continued; results from before the stop are as of {stopped}"
         ));
     }
 }
@@ -123,7 +123,7 @@ fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
         let how = match report.can_resume {
             true => "stopped; `strongroom verify --resume` continues here",
             false => {
-                "stopped; its progress could not be saved, so the next one starts at the beginning"
+                "stopped; the progress could not be saved, so the next run starts from the beginning"
             }
         };
         return Err(Failure::new(ExitCode::Other, how));
@@ -161,14 +161,14 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     if report.damaged_more > 0 {
         writeln!(
             out,
-            "and what lies in {} more",
+            "and content in {} more",
             counted(report.damaged_more, "block")
         )?;
     }
     let progress = report.progress;
     let rate = progress.bytes as f64 / seconds.max(0.001);
     let damaged = match progress.damaged_blocks {
-        0 => "every one opens".to_owned(),
+        0 => "all of them open".to_owned(),
         1 => "1 does not open".to_owned(),
         several => format!("{several} do not open"),
     };

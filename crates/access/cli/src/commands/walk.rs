@@ -61,7 +61,7 @@ impl Step {
     pub(crate) fn again(&self) -> Failure {
         Failure::new(
             ExitCode::Damaged,
-            "left out: this directory was already met under another name; it was moved meanwhile, or directories are damaged: \
+            "left out: this directory was already visited under another name. Either it was moved meanwhile, or directories are damaged: \
              run `strongroom verify`",
         )
         .about(show(&self.path))

@@ -97,10 +97,10 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
 fn show_content(out: &mut impl Write, content: &Content, away_bytes: u64) -> Result<()> {
     writeln!(out, "{}", usage_line(&content.usage))?;
     if away_bytes > 0 {
-        writeln!(out, "{} of it only at remotes", show_bytes(away_bytes))?;
+        writeln!(out, "{} of these only at remotes", show_bytes(away_bytes))?;
     }
     if !content.snapshots.is_empty() {
-        writeln!(out, "each snapshot alone holds:")?;
+        writeln!(out, "used by each snapshot alone:")?;
     }
     for (snapshot, alone) in &content.snapshots {
         let size = format!("{:>12}  ", show_bytes(*alone));
@@ -112,7 +112,7 @@ fn show_content(out: &mut impl Write, content: &Content, away_bytes: u64) -> Res
 /// What stored content is for, on one line.
 pub(super) fn usage_line(usage: &Usage) -> String {
     format!(
-        "{} in files, {} only in snapshots, {} waste",
+        "{} in files, {} only in snapshots, {} garbage",
         show_bytes(usage.live_bytes),
         show_bytes(usage.kept_bytes),
         show_bytes(usage.waste_bytes)
@@ -200,7 +200,7 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     if vault.is_none() {
         writeln!(
             out,
-            "nobody has the vault open; counting begins when it is mounted or opened"
+            "no process has the vault open; counting begins when it is mounted or opened"
         )?;
     }
     let width = |lens: &mut dyn Iterator<Item = usize>| lens.max().unwrap_or(0);

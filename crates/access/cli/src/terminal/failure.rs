@@ -61,7 +61,7 @@ impl From<strongroom::Error> for Failure {
                 format!("the content was erased from all snapshots on {day}; it is gone for good")
             }
             strongroom::Error::File(FileError::QuotaExceeded) => {
-                format!("{error}; remove something, or raise it with `strongroom quota`")
+                format!("{error}; remove something, or raise the quota with `strongroom quota`")
             }
             // Removing from a vault works on a full disk, too.
             strongroom::Error::File(FileError::NoSpace) => full_disk(&error),
@@ -75,7 +75,7 @@ impl From<strongroom::Error> for Failure {
 }
 
 fn full_disk(error: &strongroom::Error) -> String {
-    format!("{error}; remove something, from the vault or elsewhere on its disk, then try again")
+    format!("{error}; remove something from the vault or from its disk, then try again")
 }
 
 impl From<std::io::Error> for Failure {

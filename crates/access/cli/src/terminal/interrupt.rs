@@ -40,7 +40,7 @@ pub(crate) fn check() -> Result<()> {
         None => Ok(()),
         Some(_) => Err(Failure::new(
             ExitCode::Other,
-            "interrupted; what was copied whole stays, nothing else",
+            "interrupted; only completely copied files stay",
         )),
     }
 }

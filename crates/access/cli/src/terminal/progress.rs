@@ -235,7 +235,7 @@ pub(crate) fn while_keys_change<T>(vault: &Path, change: impl FnOnce() -> T) -> 
                     meter.show(bytes, total);
                     seen = true;
                 } else if !seen && begun.elapsed() >= WAIT_UNTIL_SAID {
-                    tell("waiting until nobody reads the database: a snapshot, a check or a backup may be under way");
+                    tell("waiting for readers of the database to finish, such as a snapshot, a check or a backup");
                     seen = true;
                 }
             }

@@ -57,7 +57,7 @@ pub(crate) fn is_away(core: &Core, id: SegmentId) -> Result<bool> {
 
 fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
     if core.options.read_only {
-        let why = "the vault is open for reading only, and content can come only into one that is open for writing";
+        let why = "the vault is open for reading only, and fetched content can be stored only in a vault that is open for writing";
         return Err(Error::OnlyAtRemote(why.to_owned()));
     }
     // An eviction that was cut off left it here.
@@ -78,7 +78,7 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
         return Ok(false);
     }
     let Some(source) = &core.away.source else {
-        let why = "nothing here can reach a remote";
+        let why = "this process cannot reach any remote";
         return Err(Error::OnlyAtRemote(why.to_owned()));
     };
     if !core.has_disk_room(row.committed_len) {

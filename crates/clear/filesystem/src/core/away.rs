@@ -106,7 +106,7 @@ impl Duty<'_> {
 impl Drop for Duty<'_> {
     fn drop(&mut self) {
         self.away.fetches.lock().remove(&self.id);
-        let cut = || Err(NotFetched::Now("the fetch was cut off".to_owned()));
+        let cut = || Err(NotFetched::Now("the fetch was interrupted".to_owned()));
         self.fetch.ended.lock().get_or_insert_with(cut);
         self.fetch.told.notify_all();
     }

@@ -41,7 +41,7 @@ pub enum ReplayFault {
     Missing,
     /// It is no log, or another one than the database knows of.
     #[error(
-        "the log `intents` is damaged, or is not the one that the database knows of; it is kept as `intents.unreadable`"
+        "the log `intents` is damaged, or does not belong to this database; it is kept as `intents.unreadable`"
     )]
     Damaged,
     /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.

@@ -36,7 +36,7 @@ impl Quota {
         }
         let bytes = <[u8; 8]>::try_from(value).map_err(|_| {
             Error::Metadata(strongroom_metadata::Error::Damaged(
-                "the quota is not as written",
+                "the stored quota is invalid",
             ))
         })?;
         Ok(Self(AtomicU64::new(u64::from_le_bytes(bytes))))

@@ -133,7 +133,7 @@ impl Filesystem {
             if counted != segment.live_bytes {
                 let (number, says) = (segment.number.0, segment.live_bytes);
                 report.problem(format!(
-                    "segment {number} says {says} live bytes, its blocks hold {counted}"
+                    "segment {number} has {says} live bytes by its row, but its blocks hold {counted}"
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
@@ -143,7 +143,7 @@ impl Filesystem {
             match self.core.blocks.segments.len(segment.id) {
                 Ok(len) if len >= segment.committed_len => {}
                 Ok(len) => report.problem(format!(
-                    "segment {} is {len} bytes long, {} were committed",
+                    "segment {} is {len} bytes long, but {} were committed",
                     segment.number.0, segment.committed_len
                 )),
                 // It is away; or compaction or a rotation may have moved all that was in it, and let it go, since the snapshot.
@@ -171,7 +171,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
         report.inodes += 1;
         if inode.size > FILE_BYTES_MAX {
             report.problem(format!(
-                "inode {} says {} bytes, more than any file has",
+                "inode {} has a size of {} bytes, more than any file can have",
                 inode.id.0, inode.size
             ));
         }
@@ -195,7 +195,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
         report.entries += 1;
         if !can_name(&entry.name) {
             report.problem(format!(
-                "directory {} gives inode {} the name \"{}\", which cannot be one: it is shown nowhere",
+                "directory {} gives inode {} the name \"{}\", which is not allowed: no listing shows it",
                 parent.0,
                 entry.inode.0,
                 entry.name.escape_ascii()
@@ -203,7 +203,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
         }
         let Some(node) = inodes.get_mut(&entry.inode) else {
             report.problem(format!(
-                "an entry of directory {} names inode {}, which is missing",
+                "an entry of directory {} refers to inode {}, which is missing",
                 parent.0, entry.inode.0
             ));
             return;
@@ -211,14 +211,14 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
         node.names += 1;
         if node.kind != entry.kind {
             report.problem(format!(
-                "an entry of directory {} gives inode {} another kind",
+                "an entry of directory {} gives inode {} another kind than the inode has",
                 parent.0, entry.inode.0
             ));
         }
         let is_directory = node.kind == NodeKind::Directory;
         if is_directory && node.parent != parent {
             report.problem(format!(
-                "directory {} lies in {}, and says {}",
+                "directory {} is in directory {}, but its row says {}",
                 entry.inode.0, parent.0, node.parent.0
             ));
         }
@@ -227,7 +227,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
                 holder.subdirectories += u32::from(is_directory);
             }
             _ => report.problem(format!(
-                "inode {} has a name in {}, which is no directory",
+                "inode {} has a name in {}, which is not a directory",
                 entry.inode.0, parent.0
             )),
         }
@@ -247,7 +247,7 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
         };
         if node.nlink != expected {
             report.problem(format!(
-                "inode {id} counts {} links, {expected} were found",
+                "inode {id} counts {} links, but {expected} were found",
                 node.nlink
             ));
         }
@@ -256,7 +256,7 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
         }
         if node.held != node.allocated {
             report.problem(format!(
-                "inode {id} says {} bytes allocated, extents hold {}",
+                "inode {id} has {} bytes allocated by its row, but its extents hold {}",
                 node.allocated, node.held
             ));
         }
@@ -292,7 +292,7 @@ fn check_circles(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
         };
         if is_circle {
             report.problem(format!(
-                "directory {} lies in itself: who goes up from it never comes to the root",
+                "directory {} is inside itself: its parent directories never lead to the root",
                 at.0
             ));
         }
@@ -309,7 +309,7 @@ fn check_holes(
     let holes = Holes::load(reader)?;
     for inode in holes.inodes() {
         if !inodes.contains_key(&inode) {
-            report.problem(format!("a hole of inode {}, which is missing", inode.0));
+            report.problem(format!("a hole belongs to missing inode {}", inode.0));
         }
     }
     Ok(holes)
@@ -325,7 +325,7 @@ fn check_reservations(
         match inodes.get(&inode) {
             Some(node) if node.reserved == bytes => says += 1,
             _ => report.problem(format!(
-                "inode {} has {bytes} bytes reserved, and says otherwise",
+                "inode {} has {bytes} bytes reserved, but its row says otherwise",
                 inode.0
             )),
         }
@@ -348,7 +348,7 @@ fn check_hashes(
         reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
             Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
             _ => report.problem(format!(
-                "the hash of content {} of inode {} is of nothing that is there",
+                "there is a hash of content {} of inode {}, but no such content",
                 row.version, row.inode.0
             )),
         })?,
@@ -365,7 +365,7 @@ fn check_extents(
     reader.for_each_region(|inode: InodeId, region: u64, list: Vec<Extent>| {
         report.extents += list.len() as u64;
         let Some(node) = inodes.get_mut(&inode) else {
-            report.problem(format!("extents of inode {}, which is missing", inode.0));
+            report.problem(format!("extents belong to missing inode {}", inode.0));
             return;
         };
         let mut last = region * REGION_BYTES;
@@ -382,7 +382,7 @@ fn check_extents(
             // An orphan being purged has content and no size that matters, and so has a hole.
             if end > node.size && node.nlink > 0 && holes.around(inode, region).is_none() {
                 report.problem(format!(
-                    "inode {} is {} bytes long and has an extent until {end}",
+                    "inode {} is {} bytes long, but has an extent up to {end}",
                     inode.0, node.size
                 ));
             }
@@ -409,7 +409,7 @@ fn released(reader: &Reader<'_>) -> Result<HashSet<BlockNumber>> {
 
 fn no_keys(block: &Block) -> String {
     let (number, epoch) = (block.number.0, block.epoch.0);
-    format!("block {number} is sealed under epoch {epoch}, of which there are no keys")
+    format!("block {number} is sealed under epoch {epoch}, whose keys are missing")
 }
 
 fn check_blocks(
@@ -445,7 +445,7 @@ fn check_blocks(
         };
         if !is_right {
             report.problem(format!(
-                "block {number} counts {} references, {counted} were found",
+                "block {number} counts {} references, but {counted} were found",
                 block.references
             ));
         }
@@ -456,7 +456,7 @@ fn check_blocks(
             }
             Place::Waiting if waiting_len == Some(len) => {}
             Place::Waiting => report.problem(format!(
-                "block {number} waits for a segment without its bytes"
+                "block {number} is waiting for a segment, but its bytes are missing"
             )),
             Place::Segment(segment, offset) => {
                 let has_bytes = committed.get(&segment) != Some(&u64::MAX);
@@ -467,11 +467,11 @@ fn check_blocks(
                 match committed.get(&segment) {
                     Some(end) if u64::from(offset) + len <= *end => {}
                     Some(_) => report.problem(format!(
-                        "block {number} lies behind the end of segment {}",
+                        "block {number} is beyond the end of segment {}",
                         segment.0
                     )),
                     None => report.problem(format!(
-                        "block {number} lies in segment {}, which is missing",
+                        "block {number} is in segment {}, which is missing",
                         segment.0
                     )),
                 }
@@ -480,7 +480,7 @@ fn check_blocks(
     })?;
     if found < references.len() as u64 {
         report.problem(format!(
-            "{} blocks that extents name are missing",
+            "{} blocks that extents refer to are missing",
             references.len() as u64 - found
         ));
     }

@@ -402,19 +402,19 @@ fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<Str
     let (len, committed) = (file.len() as u64, row.committed_len);
     if len < committed {
         problems.push(format!(
-            "it is {len} bytes long, {committed} were committed"
+            "it is {len} bytes long, but {committed} were committed"
         ));
     }
     if file.unreadable_bytes() > 0 {
         let count = file.unreadable_bytes();
-        problems.push(format!("the disk does not give {count} bytes of it"));
+        problems.push(format!("the disk fails to read {count} bytes of it"));
     }
     let survey = file.survey();
     if let Ok(header) = survey.header
         && header.epoch != row.epoch
     {
         problems.push(format!(
-            "its header says epoch {}, the database {}",
+            "its header says epoch {}, but the database says {}",
             header.epoch.0, row.epoch.0
         ));
     }
@@ -429,7 +429,7 @@ fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<Str
     }
     if survey.end < committed && survey.faults.is_empty() && len >= committed {
         let end = survey.end;
-        problems.push(format!("bytes {end} to {committed} hold nothing"));
+        problems.push(format!("bytes {end} to {committed} hold no batch"));
     }
     if matches!(row.state, SegmentState::Finished | SegmentState::Away)
         && survey.contents.is_none()
@@ -466,7 +466,7 @@ fn index_problems(sealer: &BlockSealer, epoch: Epoch, survey: &Survey<'_>) -> Ve
                 known.contains(offset) && !table.contains(&(*offset, entries.clone()))
             };
             if indexes.iter().any(differs) {
-                problems.push("its table of contents is not that of its batches".to_owned());
+                problems.push("its table of contents does not match its batches".to_owned());
             }
         }
         None => problems.push("its table of contents does not open".to_owned()),
@@ -496,10 +496,10 @@ fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
     };
     match survey.header {
         Ok(header) if opens(header.epoch) => {
-            "it is of this vault, but the database does not know it: an older copy of metadata.db was put back, or this file"
+            "it belongs to this vault, but the database does not list it: an older copy of metadata.db was put back, or this file was"
         }
-        Ok(_) => "the database does not know it, and no key of this vault opens it",
-        Err(_) => "the database does not know it, and it does not begin like a segment of its name",
+        Ok(_) => "the database does not list it, and no key of this vault opens it",
+        Err(_) => "the database does not list it, and it does not begin like a segment of its name",
     }
     .to_owned()
 }

@@ -41,7 +41,7 @@ pub(crate) fn space_of(name: &[u8]) -> Result<Space> {
     let (rest, space) = found.ok_or(Error::NotSupported)?;
     if rest.is_empty() || rest.contains(&0) {
         return Err(Error::InvalidArgument(
-            "an extended attribute needs a name behind its space, without NUL".into(),
+            "an extended attribute needs a name after its prefix, without NUL".into(),
         ));
     }
     Ok(space)

@@ -332,7 +332,7 @@ impl Transaction<'_> {
     pub fn insert_segment(&mut self, id: &SegmentId, epoch: Epoch) -> Result<SegmentNumber> {
         self.change(0, |writer| {
             if writer.reads.segment_by_id(id)?.is_some() {
-                return Err(Error::Invalid("a segment of this name is known"));
+                return Err(Error::Invalid("a segment of this name already exists"));
             }
             let number = u32::try_from(writer.numbers.next_segment)
                 .map_err(|_| Error::Invalid("there are no more numbers for segments"))?;
@@ -496,7 +496,7 @@ impl Writer {
 
     /// `segment` with what it gained and lost since the last commit.
     fn grown(&self, mut segment: Segment) -> Result<Segment> {
-        let damaged = || Error::Damaged("the live bytes of a segment are not as written");
+        let damaged = || Error::Damaged("the stored live bytes of a segment are invalid");
         if let Some(growth) = self.growth.get(&segment.number) {
             segment.live_bytes = segment
                 .live_bytes

@@ -79,7 +79,7 @@ fn read_back(folder: &Folder, leaves: &[Leaf]) -> Result<()> {
         file.read_exact(&mut page)?;
         if leaf_of(&page) != *leaf {
             return Err(Error::Damaged(
-                "the copy does not read back as it was written",
+                "reading the copy back gave other bytes than were written",
             ));
         }
     }

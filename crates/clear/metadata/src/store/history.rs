@@ -240,7 +240,7 @@ impl Transaction<'_> {
                 mark(&revision.body),
             );
             if writer.run(Statement::RevisionInsert, params)? != 1 {
-                return Err(Error::Invalid("a revision of this id is kept"));
+                return Err(Error::Invalid("a revision of this id already exists"));
             }
             writer.put_history(History {
                 sequence: writer.history.sequence + 1,

@@ -45,7 +45,7 @@ impl Reads {
             let ranges = decode(value_at(row, 1)?)?;
             match sum(&ranges) {
                 Some(bytes) if bytes == whole(row, 0)? => Ok(ranges),
-                _ => Err(Error::Damaged("a reservation is not as written")),
+                _ => Err(Error::Damaged("a stored reservation is invalid")),
             }
         })?;
         Ok(found.unwrap_or_default())
@@ -75,7 +75,7 @@ fn encode(ranges: &[Range<u64>]) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Result<Vec<Range<u64>>> {
     let (pairs, rest) = bytes.as_chunks::<16>();
     if !rest.is_empty() {
-        return Err(Error::Damaged("a reservation is not as written"));
+        return Err(Error::Damaged("a stored reservation is invalid"));
     }
     Ok(pairs
         .iter()

@@ -492,7 +492,7 @@ impl Writer {
             let params = (segment.0, growth.live_bytes, growth.total_bytes);
             if self.run(Statement::SegmentGrow, params)? != 1 {
                 return Err(Error::Damaged(
-                    "the live bytes of a segment are not as written",
+                    "the stored live bytes of a segment are invalid",
                 ));
             }
         }

@@ -45,7 +45,7 @@ pub(crate) fn bytes<const N: usize>(row: &Row<'_>, column: usize) -> Result<[u8;
     let blob = row
         .get_ref(column)?
         .as_blob()
-        .map_err(|_| Error::Damaged("a name is no bytes"))?;
+        .map_err(|_| Error::Damaged("a name is not a byte string"))?;
     blob.try_into()
         .map_err(|_| Error::Damaged("a name has another length"))
 }
@@ -55,7 +55,7 @@ pub(crate) fn value_at<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8]> 
     let blob = row
         .get_ref(column)?
         .as_blob()
-        .map_err(|_| Error::Damaged("a value is no bytes"))?;
+        .map_err(|_| Error::Damaged("a value is not a byte string"))?;
     unmark(blob)
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn target_at(row: &Row<'_>, column: usize) -> Result<Vec<u8>> {
 
 pub(crate) fn kind_at(row: &Row<'_>, column: usize) -> Result<NodeKind> {
     let number = row.get::<_, i64>(column)?.cast_unsigned();
-    NodeKind::from_number(number).ok_or(Error::Damaged("a node is of no known kind"))
+    NodeKind::from_number(number).ok_or(Error::Damaged("a node has an unknown kind"))
 }
 
 pub(crate) fn inode_at(row: &Row<'_>, first: usize) -> Result<Inode> {
@@ -115,7 +115,7 @@ pub(crate) fn block_kind_at(row: &Row<'_>, column: usize) -> Result<Kind> {
     u16::try_from(row.get::<_, i64>(column)?)
         .ok()
         .and_then(Kind::from_number)
-        .ok_or(Error::Damaged("a block is of no known kind"))
+        .ok_or(Error::Damaged("a block has an unknown kind"))
 }
 
 pub(crate) fn revision_at(row: &Row<'_>) -> Result<Revision> {
@@ -132,7 +132,7 @@ pub(crate) fn block_at(row: &Row<'_>) -> Result<Block> {
     let place = match (row.get::<_, Option<i64>>(5)?, row.get::<_, Option<i64>>(6)?) {
         (None, None) => Place::Waiting,
         (Some(_), Some(_)) => Place::Segment(SegmentNumber(small(row, 5)?), small(row, 6)?),
-        _ => return Err(Error::Damaged("a block has half a place")),
+        _ => return Err(Error::Damaged("a block has an incomplete place")),
     };
     let clear_len = small(row, 2)?;
     if clear_len as usize > BLOCK_BYTES_MAX {
@@ -159,7 +159,7 @@ pub(crate) fn segment_at(row: &Row<'_>) -> Result<Segment> {
             2 => SegmentState::Finished,
             3 => SegmentState::Leaving,
             4 => SegmentState::Away,
-            _ => return Err(Error::Damaged("a segment is in no known state")),
+            _ => return Err(Error::Damaged("a segment has an unknown state")),
         },
         live_bytes: whole(row, 4)?,
         total_bytes: whole(row, 5)?,

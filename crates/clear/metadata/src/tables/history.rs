@@ -80,7 +80,7 @@ impl History {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::Damaged("the state of the history is not as written");
+        let damaged = || Error::Damaged("the stored state of the history is invalid");
         let bytes: &[u8; FIELDS * 8] = bytes.try_into().map_err(|_| damaged())?;
         let mut fields = [0; FIELDS];
         for (field, slot) in fields.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -139,7 +139,7 @@ impl ChangedItem {
     }
 
     fn decode(item: &[u8], was: u64) -> Result<Self> {
-        let damaged = Error::Damaged("a mark of a change is none that is known");
+        let damaged = Error::Damaged("a change has an unknown mark");
         match item.split_first() {
             None => Ok(Self::Node),
             Some((&NAME, name)) if !name.is_empty() && name.len() <= NAME_BYTES_MAX => {

@@ -59,7 +59,7 @@ impl Numbers {
     /// # Errors
     /// `Error::Damaged` unless `encode` can give these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::Damaged("the counters are not as written");
+        let damaged = || Error::Damaged("the stored counters are invalid");
         let bytes: &[u8; FIELDS * 8] = bytes.try_into().map_err(|_| damaged())?;
         let mut fields = [0; FIELDS];
         for (field, slot) in fields.iter_mut().zip(bytes.as_chunks::<8>().0) {

@@ -357,7 +357,7 @@ impl Reads {
             let past = whole(row, 2)?;
             let overlaps = last.0 == inode && first < last.1;
             if first >= past || overlaps {
-                return Err(Error::Damaged("a hole is not as written"));
+                return Err(Error::Damaged("a stored hole is invalid"));
             }
             last = (inode, past);
             Ok((inode, first..past))
@@ -437,7 +437,7 @@ impl Reads {
         let end = self.page_count()?.saturating_mul(PAGE_BYTES as u64);
         Ok((len > end).then(|| {
             format!(
-                "the file is {len} bytes long, and its pages end at {end}: what is behind them is not of this database"
+                "the file is {len} bytes long, but its pages end at {end}: the bytes after them do not belong to this database"
             )
         }))
     }
@@ -460,10 +460,10 @@ impl Reads {
         let numbers = self.numbers()?;
         let number = |row: &Row<'_>| whole(row, 0);
         if self.one(Statement::InodeCount, [], number)? != Some(numbers.inodes) {
-            problems.push("the kept count of inodes is wrong".to_owned());
+            problems.push("the stored count of inodes is wrong".to_owned());
         }
         if self.one(Statement::WaitingBytes, [], number)? != Some(numbers.waiting_bytes) {
-            problems.push("the kept count of waiting bytes is wrong".to_owned());
+            problems.push("the stored count of waiting bytes is wrong".to_owned());
         }
         Ok(())
     }
@@ -495,7 +495,7 @@ fn together(problems: Vec<String>) -> Vec<String> {
     let (first, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_lost);
     let first = first[0].trim_end_matches(LOST).to_lowercase();
     others.push(format!(
-        "{first} and {} others are in no tree: what they held is missing elsewhere, or is free",
+        "{first} and {} others are in no tree: their rows are missing elsewhere, or the pages are free",
         count - 1
     ));
     others

@@ -72,7 +72,7 @@ pub fn decode(region: u64, bytes: &[u8]) -> Result<Vec<Extent>, RegionError> {
             len: u32::try_from(len).map_err(|_| RegionError("an extent is too long"))?,
             block: BlockNumber(cursor.block.wrapping_add_signed(hop)),
             block_offset: u32::try_from(block_offset)
-                .map_err(|_| RegionError("an extent lies outside its block"))?,
+                .map_err(|_| RegionError("an extent is outside its block"))?,
         };
         cursor.step(&extent)?;
         cursor.block = extent.block.0;
@@ -93,10 +93,10 @@ impl Cursor {
     fn at(region: u64) -> Result<Self, RegionError> {
         let end = region
             .checked_mul(REGION_BYTES)
-            .ok_or(RegionError("the region lies beyond every file"))?;
+            .ok_or(RegionError("the region is beyond every file"))?;
         let region_end = end
             .checked_add(REGION_BYTES)
-            .ok_or(RegionError("the region lies beyond every file"))?;
+            .ok_or(RegionError("the region is beyond every file"))?;
         Ok(Self {
             end,
             block: 0,
@@ -122,7 +122,7 @@ impl Cursor {
             return Err(RegionError("an extent crosses a cell"));
         }
         if u64::from(extent.block_offset) + len > CELL {
-            return Err(RegionError("an extent lies outside its block"));
+            return Err(RegionError("an extent is outside its block"));
         }
         self.end = extent.start + len;
         Ok(gap)
@@ -312,7 +312,7 @@ mod tests {
                 &[0, 0x80, 0x80, 0x04, 0, 0],
                 "an extent has no valid length",
             ),
-            (&[0, 0, 0, 1], "an extent lies outside its block"),
+            (&[0, 0, 0, 1], "an extent is outside its block"),
             (&[1, 0, 0, 0], "an extent crosses a cell"),
         ];
         for (bytes, says) in cases {

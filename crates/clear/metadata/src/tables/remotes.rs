@@ -47,7 +47,7 @@ impl Published {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::Damaged("what is published is not as written");
+        let damaged = || Error::Damaged("a stored list of published objects is invalid");
         match bytes.split_first() {
             Some((&SEGMENT, id)) => Ok(Self::Segment(id.try_into().map_err(|_| damaged())?)),
             Some((&REVISION, rest)) => {
@@ -88,7 +88,7 @@ impl Reads {
     /// All remotes, in the order in which they were added.
     pub fn remotes(&self) -> Result<Vec<Remote>> {
         self.all(Statement::RemoteList, [], |row| {
-            let damaged = || Error::Damaged("a remote is not as written");
+            let damaged = || Error::Damaged("a stored remote is invalid");
             Ok(Remote {
                 number: whole(row, 0)?,
                 name: row.get(1).map_err(|_| damaged())?,

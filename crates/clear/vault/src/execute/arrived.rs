@@ -67,7 +67,7 @@ impl Looked {
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("reading what came from the remote")
+    below("reading files from the remote")
 }
 
 fn untrue(object: impl ToString, why: &'static str) -> Error {
@@ -116,13 +116,13 @@ impl<'a> Arrival<'a> {
             }
         };
         if object_hash(&bytes) != published.hash || bytes.len() as u64 != published.len {
-            return Err(untrue(object, "its bytes are others than were pushed"));
+            return Err(untrue(object, "its content is not what was pushed"));
         }
         let found = survey(&bytes, published.id);
         let listed = found
             .contents
             .and_then(|contents| self.listed(published.epoch, contents))
-            .ok_or_else(|| untrue(object, "no key of this vault opens what it lists"))?;
+            .ok_or_else(|| untrue(object, "no key of this vault opens its list of blocks"))?;
         self.note(published.id, published.epoch, found.end, listed);
         self.hashes.push(Some(published.hash));
         Ok(())
@@ -213,12 +213,12 @@ impl<'a> Arrival<'a> {
             }
         };
         if object_hash(&bytes) != published.hash {
-            return Err(untrue(object, "its bytes are others than were pushed"));
+            return Err(untrue(object, "its content is not what was pushed"));
         }
         let clear = open_revision(&self.sealer, published.epoch, &bytes);
         let revision = clear.and_then(|clear| session.filesystem().prove_revision(&clear).ok());
         let revision = revision.filter(|revision| revision.id.0 == published.id);
-        let revision = revision.ok_or_else(|| untrue(object, "it is no revision of this vault"))?;
+        let revision = revision.ok_or_else(|| untrue(object, "it is not a valid revision"))?;
         let name = format!("{}.{}", revision.id, published.epoch.0);
         self.records.push((name, bytes));
         self.arrived.revisions.push(revision);
@@ -304,7 +304,7 @@ impl<'a> Arrival<'a> {
         };
         let mut sealed = vec![0; sealed_len(block.clear_len as usize)];
         file.read_exact_at(&mut sealed, block.offset.into())
-            .map_err(Error::io("reading what came from the remote"))?;
+            .map_err(Error::io("reading files from the remote"))?;
         let clear_len = block.clear_len as usize;
         let opened = self
             .sealer

@@ -43,7 +43,7 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
             if away.bytes > 0 {
                 return Err(Error::ContentAway {
                     bytes: away.bytes,
-                    what: "only at remotes, and the backup would lack them".to_owned(),
+                    what: "only at remotes, so the backup would lack them".to_owned(),
                 });
             }
             let target = folder(target);
@@ -120,7 +120,7 @@ fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
 
 /// Removes the records of revisions that the backup has no more.
 fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
-    let failed = || below("removing from the backup what the vault has no more");
+    let failed = || below("removing from the backup files that the vault no longer has");
     let there = backup.inside(REVISIONS);
     for entry in there.list("listing the revisions of the backup")? {
         if record_name(&entry.name).is_some() && !records.contains(&entry.name) {
@@ -164,11 +164,11 @@ fn is_other_than_a_backup(
                 .and_then(|mark| mark.parse().ok());
             return is_newer(session, theirs.unwrap_or(0));
         }
-        let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
+        let why = "its replica file does not open with the keys of this vault; either keys were changed in the backup, or the file is damaged";
         return Ok(Some(why.to_owned()));
     };
     if theirs.instance() != keys.instance() {
-        let why = "the folder and the vault went apart: one of them is used as a copy, or an older state was put back; choose another folder";
+        let why = "the folder and the vault have diverged: one of them was used as a separate copy, or an older state was put back; choose another folder";
         return Ok(Some(why.to_owned()));
     }
     let options = Options {

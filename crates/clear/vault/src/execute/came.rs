@@ -95,7 +95,7 @@ pub(super) fn publications(
 pub(super) fn of_replaced_keys(number: u64) -> strongroom_sync::Error {
     strongroom_sync::Error::Damaged {
         object: publication_name(number).to_string(),
-        why: "it is sealed under keys that had been replaced before",
+        why: "it is sealed under keys that were already replaced",
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn look_at_first(
 pub(super) fn give_way(session: &Session, folder: &Folder, remote: u64, live: &Live) -> Result<()> {
     let filesystem = session.filesystem();
     let incoming = folder.inside(INCOMING).hold();
-    let incoming = incoming.map_err(below("looking at what came from the remote"))?;
+    let incoming = incoming.map_err(below("examining files from the remote"))?;
     // What is here with the bytes that were published did not come.
     let has_come = |segment: &&PublishedSegment| {
         let came = incoming.check_file(&staged_segment(&segment.hash));
@@ -164,8 +164,8 @@ impl OpenVault {
             self.seal_again()?;
         }
         log::warn!(
-            "another copy of this vault folder goes on as the device that this one was: it is a device of its own from now on, and both \
-             are in `strongroom device list`"
+            "another copy of this vault folder continues as the device that this copy was, so this copy is a device of its own from now \
+             on; `strongroom device list` shows both"
         );
         Ok(())
     }

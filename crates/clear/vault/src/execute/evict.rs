@@ -230,7 +230,7 @@ pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()>
     match session.filesystem().bring_back(id) {
         Err(FileError::LostAtRemote(why)) => {
             log::error!(
-                "content that lay only at a remote is lost, run `strongroom verify`: {why}"
+                "content that was only at a remote is lost ({why}); run `strongroom verify`"
             );
             Ok(session.filesystem().give_up_away(id)?)
         }

@@ -25,7 +25,7 @@ pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> 
     };
     let damaged = || Error::Damaged {
         what: "metadata.db",
-        why: "the rule for snapshots is none; set it again with `strongroom snapshot keep`"
+        why: "the rule for snapshots is invalid; set it again with `strongroom snapshot keep`"
             .to_owned(),
     };
     Ok(Some(Retention::decode(&bytes).ok_or_else(damaged)?))
@@ -91,7 +91,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
         }
         HistoryRequest::SetRetention { rule } => {
-            let why = "a rule that keeps nothing";
+            let why = "this rule keeps no snapshot";
             let rule = Retention::decode(rule)
                 .ok_or(Error::File(filesystem::Error::InvalidArgument(why.into())))?;
             filesystem.keep_setting(RETENTION, &rule.encode())?;
@@ -150,7 +150,7 @@ fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse>
     match resolve(filesystem, &session.caller, path, Links::Stay) {
         Err(Error::File(filesystem::Error::NotFound | filesystem::Error::NotADirectory)) => {}
         Ok(_) => {
-            let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
+            let why = "the file still exists: remove it first (`strongroom rm`), then erase it from the snapshots";
             return Err(Error::File(filesystem::Error::InvalidArgument(why.into())));
         }
         Err(error) => return Err(error),

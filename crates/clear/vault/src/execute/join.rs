@@ -104,7 +104,7 @@ pub(crate) fn join(
             found.cloned().map(Arc::new)
         });
     let theirs = theirs.ok_or_else(|| {
-        Error::RemoteUntrue("the state that it names as the newest is not there".to_owned())
+        Error::RemoteUntrue("it lacks the newest revision that it names".to_owned())
     })?;
     let joined = Joining {
         session,

@@ -48,7 +48,7 @@ pub(super) fn vacate(session: &Session, remote: u64) -> Result<bool> {
             return Err(Error::Damaged {
                 what: SEGMENTS,
                 why: format!(
-                    "something in the file {} does not open and has to move; run `strongroom repair`, then push again",
+                    "content in the file {} has to be moved, but does not open; run `strongroom repair`, then push again",
                     placed_segment(*id)
                 ),
             });

@@ -59,7 +59,7 @@ pub(super) fn pin(session: &Session, path: &[u8], how: Pinning) -> Result<bool> 
         Ok(Some(true))
     })?;
     pinned.ok_or_else(|| {
-        let why = format!("at most {PINS_MAX} places can be pinned; pin a directory above them");
+        let why = format!("at most {PINS_MAX} paths can be pinned; pin a directory above them");
         Error::File(FileError::InvalidArgument(why.into()))
     })
 }

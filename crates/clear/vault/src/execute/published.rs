@@ -33,7 +33,7 @@ pub(super) fn remote_of(session: &Session, number: u64) -> Result<(Remote, Remot
     let row = row.ok_or_else(|| Error::UnknownRemote(number.to_string()))?;
     let state = RemoteState::decode(&row.state).ok_or(Error::Damaged {
         what: strongroom_metadata::DATABASE_FILE,
-        why: "what is kept of a remote is not as written".to_owned(),
+        why: "the stored state of a remote is invalid".to_owned(),
     })?;
     Ok((row, state))
 }
@@ -142,7 +142,7 @@ fn let_go_revisions(reader: &Reader<'_>, remote: u64) -> Result<HashSet<[u8; 32]
 pub(super) fn segment_files(session: &Session) -> Result<HeldFolder> {
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
     let held = folder.inside(SEGMENTS).hold();
-    held.map_err(below("looking at the segments"))
+    held.map_err(below("examining the segments"))
 }
 
 /// Whether a segment has all that it will ever have, in a file. One that is leaving has what moved away from it too: where that went

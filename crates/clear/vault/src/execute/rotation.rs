@@ -148,7 +148,7 @@ fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {
         Ok(bytes) => Ok(Some(Epoch(u32::from_le_bytes(bytes)))),
         Err(_) => Err(Error::Damaged {
             what: "metadata.db",
-            why: "the epoch of a rotation that it keeps is no number".to_owned(),
+            why: "the stored epoch of a rotation is not a number".to_owned(),
         }),
     }
 }
@@ -197,14 +197,13 @@ fn run(vault: &OpenVault) {
             Ok(Step::More) => (None, Some(began.elapsed().min(REST_MAX))),
             Ok(Step::Idle) => (None, None),
             Ok(Step::Stuck) => {
-                let why = "some blocks do not open, or there are segments that the database does not know: `strongroom \
-                     verify` names them; the old keys stay until that is mended or removed";
+                let why = "some blocks do not open, or the database does not list some segments: `strongroom verify` names them. The old \
+                     keys stay until they are repaired or removed";
                 (Some(why.to_owned()), None)
             }
             Ok(Step::Unpublished) => {
-                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote, and what was sealed again \
-                     under them; remove a remote that is \
-                     no more with `strongroom remote remove`";
+                let why = "the old keys stay until `strongroom sync` has brought the new keys and the re-sealed content to every remote; \
+                     remove a remote that no longer exists with `strongroom remote remove`";
                 (Some(why.to_owned()), None)
             }
             Err(error) => (Some(error.to_string()), Some(TRY_AGAIN)),

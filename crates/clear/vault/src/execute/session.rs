@@ -143,9 +143,7 @@ impl OpenVault {
                     // It is that of the remote, not that of this vault, of which somebody without keys made another one.
                     UnlockError::HeaderEdited
                     | UnlockError::WithheldForged
-                    | UnlockError::Forged(_) => {
-                        Error::RemoteUntrue(format!("a header of it: {error}"))
-                    }
+                    | UnlockError::Forged(_) => Error::RemoteUntrue(format!("its header: {error}")),
                     error => error.into(),
                 })?;
             let held: Vec<Epoch> = keyring.epochs().collect();

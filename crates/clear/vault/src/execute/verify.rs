@@ -165,11 +165,11 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
         }
     }
     for line in keys.unknown_records() {
-        let advice = "if that change is yours, `strongroom device accept`; if not, somebody has keys of this vault: remove the device or key that it added, then `strongroom key rotate`";
+        let advice = "if you made this change, run `strongroom device accept`. If not, somebody else has keys of this vault: remove the device or key that was added, then run `strongroom key rotate`";
         note(HEADER, format!("{line}; {advice}"));
     }
     if keyring.device_outlived_a_slot() {
-        let why = "an earlier version of strongroom removed a key but left this copy's device in use, and whoever had that key could have its secrets; run `strongroom key rotate`";
+        let why = "an earlier version of strongroom removed a key but left this copy's device in use, so anyone who had that key may have the secrets of this device; run `strongroom key rotate`";
         note(HEADER, why.to_owned());
     }
     for (name, file, bytes) in [
@@ -181,7 +181,7 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
             (Err(error), _) => note(file, error.to_string()),
             (Ok(None), _) => note(file, "the second copy is missing".to_owned()),
             (Ok(Some(saved)), Ok(bytes)) if saved != *bytes => {
-                note(file, format!("it is not the same as {name}"));
+                note(file, format!("it differs from {name}"));
             }
             _ => {}
         }
@@ -235,9 +235,9 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
             (_, None) if brings_more && !(oldest.0..=newest.0).contains(&epoch) => continue,
             (Some(_), _) => "it does not open as the record of its revision",
             (None, Some(_)) => {
-                "it is of a revision that the database does not know: a snapshot was interrupted, or an older copy of metadata.db was put back"
+                "the database does not list its revision: a snapshot was interrupted, or an older copy of metadata.db was put back"
             }
-            (None, None) => "the database does not know its revision, and it does not open",
+            (None, None) => "the database does not list its revision, and it does not open",
         };
         problems.push(FileProblem {
             file,

@@ -65,8 +65,8 @@ pub(crate) fn resume(session: &Session, deep: bool) -> Result<ResumeFields> {
 }
 
 fn load(session: &Session, deep: bool) -> Result<std::result::Result<Sealed, &'static str>> {
-    const FOREIGN: &str = "the saved state was not written with this vault's newest keys; an older version wrote it, the keys \
-                           changed, or somebody else put it there";
+    const FOREIGN: &str = "the saved state was not sealed with this vault's newest keys: an older version wrote it, the keys changed, or \
+         somebody else put it there";
     let folder = folder(session);
     let Some(bytes) = folder.read_state(FILE) else {
         return Ok(Err("no verification was stopped here"));
@@ -77,7 +77,7 @@ fn load(session: &Session, deep: bool) -> Result<std::result::Result<Sealed, &'s
     let last = session.filesystem().setting(LAST)?.unwrap_or_default();
     if last != sealed.name {
         return Ok(Err(
-            "the saved state is not that of the verification stopped last",
+            "the saved state is not from the verification that was stopped last",
         ));
     }
     if sealed.state.deep != deep {
@@ -131,7 +131,7 @@ pub(crate) fn keep(session: &Session, state: &StoppedAt) -> bool {
 fn write(session: &Session, state: &StoppedAt) -> Result<()> {
     let filesystem = session.filesystem();
     filesystem.check_writable()?;
-    let random = || Error::Keys("the system gives no randomness".to_owned());
+    let random = || Error::Keys("the system provides no random bytes".to_owned());
     let mut name = [0; 16];
     strongroom_crypto::Random::fill(&SystemRandom, &mut name).map_err(|_| random())?;
     let sealed = Sealed {
@@ -152,7 +152,7 @@ fn write(session: &Session, state: &StoppedAt) -> Result<()> {
         sealed: hex::encode(&record),
     };
     let bytes = serde_json::to_vec(&file).map_err(std::io::Error::from);
-    let bytes = bytes.map_err(Error::io("keeping the state of the verification"))?;
+    let bytes = bytes.map_err(Error::io("saving the state of the verification"))?;
     folder(session).replace(FILE, &bytes)?;
     Ok(filesystem.keep_setting(LAST, &name)?)
 }
@@ -173,7 +173,7 @@ pub(crate) fn problem(session: &Session) -> Option<FileProblem> {
     match folder(session).read_file(FILE) {
         Err(Error::Odd { what, .. }) => Some(FileProblem {
             file: FILE.to_owned(),
-            what: format!("it is {what}: no state of a verification; remove it"),
+            what: format!("it is {what}, not a saved verification; remove it"),
         }),
         _ => None,
     }

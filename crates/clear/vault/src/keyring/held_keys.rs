@@ -484,8 +484,8 @@ impl HeldKeys {
 }
 
 fn slot_removed() -> Error {
-    let why = "the key that opened this older copy of the vault was removed or changed since: copy out what only this folder has, and \
-               clone the remote with a key of now";
+    let why = "the key that opened this older copy of the vault was removed or changed since: copy out the files that only this folder \
+         has, then clone the remote with a current key";
     Error::Keys(why.to_owned())
 }
 

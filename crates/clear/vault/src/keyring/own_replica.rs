@@ -68,7 +68,7 @@ impl Files {
             (Ok(header), Some(Ok(replica))) if header != replica.vault => Err(Error::Damaged {
                 what: HEADER,
                 why: format!(
-                    "it is of another vault than replica.json: one of the two was replaced; put the right one back ({failed})"
+                    "it is from another vault than replica.json: one of the two was replaced; put the right file back ({failed})"
                 ),
             }),
             _ => Err(failed.into()),
@@ -116,7 +116,7 @@ fn check_header_is_as_new(keyring: &Keyring, replica: &[u8]) -> Result<()> {
     Err(Error::Damaged {
         what: HEADER,
         why: format!(
-            "this is an older or foreign header: it ends with epoch {found}, and replica.json is of epoch {epoch}; put the newer vault.json back"
+            "this is an older or foreign header: it ends with epoch {found}, but replica.json has epoch {epoch}; put the newer vault.json back"
         ),
     })
 }

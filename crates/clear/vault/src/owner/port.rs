@@ -119,5 +119,5 @@ impl Port {
 
 /// An answer of a kind that does not belong to the question.
 pub(crate) fn unexpected() -> Error {
-    Error::Protocol("an answer to another question")
+    Error::Protocol("an answer to a different request")
 }

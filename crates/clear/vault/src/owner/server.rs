@@ -164,7 +164,7 @@ impl Server {
                     .map_err(Error::io("setting up a socket"))
                     .and_then(|()| frame::send(&mut stream, &mut frame, &Response::Left));
                 if let Err(error) = told {
-                    log::debug!("a client does not hear that the vault was closed: {error}");
+                    log::debug!("a client does not learn that the vault was closed: {error}");
                 }
             }
         }
@@ -297,7 +297,7 @@ impl Connection<'_> {
         while frame::receive(stream, &mut buffer)? == Arrival::Frame {
             let response = joined.answer(&buffer);
             if let Err(Error::Protocol(_)) = frame::encode(&mut answer, &response) {
-                let failure = Failure::Storage("the answer does not fit a message".to_owned());
+                let failure = Failure::Storage("the answer is too long for a message".to_owned());
                 frame::encode(&mut answer, &Response::Failed(failure))?;
             }
             stream
@@ -317,7 +317,7 @@ impl Connection<'_> {
             return Ok((None, Welcome::OtherVersion));
         }
         let peer = rustix::net::sockopt::socket_peercred(stream);
-        let peer = peer.map_err(Error::system("asking who is on the socket"))?;
+        let peer = peer.map_err(Error::system("identifying the other process of the socket"))?;
         let mut clients = self.shared.clients.lock();
         let number = match greeting.session {
             Some(number) if clients.sessions.contains_key(&number) => number,

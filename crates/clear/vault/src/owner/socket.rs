@@ -67,7 +67,7 @@ impl Listener {
         }
         match bind(&self.name) {
             Ok(again) => *bound = Some(Arc::new(again)),
-            Err(error) => log::error!("other commands cannot reach this process any more: {error}"),
+            Err(error) => log::error!("other commands can no longer reach this process: {error}"),
         }
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn connect(folder: &Folder) -> Result<Option<UnixStream>> {
 /// Whether the process on the other side runs as this user.                                                   (1)
 pub(crate) fn is_same_user(stream: &UnixStream) -> Result<bool> {
     let peer = rustix::net::sockopt::socket_peercred(stream)
-        .map_err(Error::system("asking who is on the socket"))?;
+        .map_err(Error::system("identifying the other process of the socket"))?;
     Ok(peer.uid == rustix::process::geteuid())
 }
 

@@ -228,7 +228,7 @@ impl Repair<'_> {
             aside.sync()?;
             holder.sync()
         });
-        moved.map_err(below("setting a file of the vault folder aside"))
+        moved.map_err(below("moving a file to the folder `unexplained`"))
     }
 
     /// Damaged records of kept revisions are written again; others that do not open are set aside.

@@ -410,7 +410,7 @@ impl Repair<'_> {
             let (opened, bytes) = holder.open(remote, &sealer)?;
             if opened.len() < holder.blocks.len() {
                 let object = holder.name.to_string();
-                let why = "its bytes are others than were pushed";
+                let why = "its content is not what was pushed";
                 took.note(strongroom_sync::Error::Damaged { object, why });
             }
             let mut batch = Vec::with_capacity(opened.len());
@@ -437,7 +437,7 @@ fn fetch(remote: &dyn Remote, wanted: &Wanted, trial: Trial) -> Result<Fetched> 
         Trial::ForReal => remote.read(&name, SEGMENT_OBJECT_BYTES_MAX),
         Trial::OnlyLook => remote.has(&name).map(|there| there.then(Vec::new)),
     };
-    let why = "its bytes are others than were pushed";
+    let why = "its content is not what was pushed";
     Ok(match found {
         Ok(None) => missing(object),
         Ok(Some(_)) if trial == Trial::OnlyLook => Fetched::Proven(Vec::new()),

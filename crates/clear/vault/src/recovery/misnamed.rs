@@ -34,7 +34,7 @@ struct Misnamed {
 
 /// Puts the names right; gives how many were wrong.
 pub(crate) fn put_right(folder: &Folder, trial: Trial) -> Result<u64> {
-    put_right_below(folder, trial).map_err(below("giving a segment its name back"))
+    put_right_below(folder, trial).map_err(below("renaming a segment to its right name"))
 }
 
 fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u64> {

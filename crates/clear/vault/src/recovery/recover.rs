@@ -357,8 +357,8 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
     if !is_known || matches!(opened, Some(Ok(_))) {
         return Ok(());
     }
-    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right one \
-         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, and recover again";
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right file \
+         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` again";
     Err(Error::Damaged {
         what: REPLICA,
         why: why.to_owned(),
@@ -443,13 +443,13 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     if !folder.has(INTENT_LOG) {
         return None;
     }
-    let lost = "this log holds what was synced just before the vault stopped; only the old database could read it in, so the rebuilt vault";
+    let lost = "this log has changes that were synced just before the vault stopped. Only the old database could replay it, so the rebuilt vault";
     let what = match trial {
-        Trial::OnlyLook => format!("{lost} would not have it; the log would be kept"),
+        Trial::OnlyLook => format!("{lost} would not have these changes; the log would be kept"),
         Trial::ForReal => {
             let kept = IntentLog::set_aside(folder.path()).ok();
             let kept = kept.unwrap_or(INTENT_LOG);
-            format!("{lost} does not have it; the log is kept as `{kept}`")
+            format!("{lost} does not have these changes; the log is kept as `{kept}`")
         }
     };
     Some(FileProblem {

@@ -94,7 +94,7 @@ fn read_prefix(stream: &mut impl Read, prefix: &mut [u8; PREFIX_BYTES]) -> Resul
 pub(crate) fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T> {
     match postcard::take_from_bytes(message) {
         Ok((value, [])) => Ok(value),
-        Ok(_) => Err(Error::Protocol("bytes behind the message")),
+        Ok(_) => Err(Error::Protocol("bytes after the message")),
         Err(_) => Err(Error::Protocol("a message that cannot be decoded")),
     }
 }

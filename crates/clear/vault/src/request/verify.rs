@@ -126,7 +126,7 @@ impl std::fmt::Display for Loss {
             Self::Names(count) => write!(formatter, "{count} names in it"),
             Self::Xattrs => formatter.write_str("its extended attributes"),
             Self::Tree => formatter.write_str("everything"),
-            Self::Structure => formatter.write_str("its tree does not hold together"),
+            Self::Structure => formatter.write_str("its tree is inconsistent"),
             Self::Unnamed => formatter.write_str("content of a removed file that is still open"),
         }
     }

@@ -42,7 +42,7 @@ impl Records {
             Some(Ok(Some(record))) => record,
             Some(Err(why)) => {
                 log::warn!(
-                    "the record of what was seen of this vault cannot be read ({why}): an older state would not be noticed this time"
+                    "the record of the last seen state of this vault cannot be read ({why}): an older state would not be noticed this time"
                 );
                 Record::new(vault)
             }
@@ -184,7 +184,7 @@ fn read(folder: &Path, vault: VaultId) -> std::result::Result<Option<Record>, St
         Ok(None) => Ok(None),
         Ok(Some(bytes)) => Ok(Some(Record::decode(vault, &bytes)?)),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err("it is no file, or too long".to_owned())
+            Err("it is not a file, or it is too long".to_owned())
         }
         Err(error) => Err(error.to_string()),
     }
@@ -353,7 +353,7 @@ pub fn forget(folder: impl AsRef<Path>, seen: &SeenRecords) -> Result<bool> {
     match seen.folder() {
         None => Ok(false),
         Some(kept_in) => {
-            forget_path(&kept_in, &path).map_err(Error::io("forgetting what was seen of the vault"))
+            forget_path(&kept_in, &path).map_err(Error::io("deleting the record of the vault"))
         }
     }
 }

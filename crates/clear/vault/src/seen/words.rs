@@ -13,7 +13,7 @@ use crate::older_folder::{How, OlderFolder, show};
 /// Says once that a folder is a copy.
 pub(super) fn tell_copy(of: &Path) {
     log::warn!(
-        "this folder is a copy of the vault in {}, which is still there; from now on the two are kept apart",
+        "this folder is a copy of the vault in {}, which still exists; from now on the two are recorded separately",
         show(of)
     );
 }
@@ -21,7 +21,7 @@ pub(super) fn tell_copy(of: &Path) {
 /// Why there is no folder of records.
 pub(super) fn no_folder(seen: &SeenRecords) -> String {
     match seen {
-        SeenRecords::Nowhere => "nothing is to be remembered".to_owned(),
+        SeenRecords::Nowhere => "records are turned off".to_owned(),
         _ => "this user has no home folder; set HOME or XDG_STATE_HOME to a folder of yours"
             .to_owned(),
     }

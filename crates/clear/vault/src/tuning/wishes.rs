@@ -60,7 +60,7 @@ impl Wishes {
             .mode(0o700)
             .create(&self.0)
             .and_then(|()| replace(&self.0, FILE, UNFINISHED, text.as_bytes()))
-            .map_err(Error::io("saving the wish"))
+            .map_err(Error::io("saving the preference"))
     }
 
     /// Removes the file; gives whether there was one.

@@ -64,7 +64,7 @@ fn a_remote_that_was_put_back_and_used_since_is_named_before_anything_is_publish
         push(&devices).unwrap_err(),
         devices.try_sync(0).unwrap_err(),
     ] {
-        assert!(error.to_string().contains("another history"), "{error}");
+        assert!(error.to_string().contains("a different history"), "{error}");
     }
     try_clone(&devices, "newcomer").unwrap();
     // As the message says.
@@ -222,6 +222,9 @@ fn a_publication_under_keys_that_were_replaced_before_is_refused() {
     devices.vaults[1].write("/evil", b"1").unwrap();
     devices.sync(1);
     let refused = devices.try_sync(0).unwrap_err();
-    assert!(refused.to_string().contains("replaced before"), "{refused}");
+    assert!(
+        refused.to_string().contains("already replaced"),
+        "{refused}"
+    );
     assert!(devices.vaults[0].read("/evil").is_err());
 }

@@ -360,7 +360,8 @@ fn what_was_erased_wants_a_clone_with_content() {
     vault.erase("/secret", false).unwrap();
     devices.sync(0);
     let refused = try_add(&mut devices, 1);
-    let is_it = matches!(&refused, Err(Error::RemoteUntrue(why)) if why.contains("all content"));
+    let is_it =
+        matches!(&refused, Err(Error::RemoteUntrue(why)) if why.contains("without --on-demand"));
     assert!(is_it, "{refused:?}");
     devices.add(1);
     assert_eq!(tree(&devices.vaults[1]), tree(&devices.vaults[0]));

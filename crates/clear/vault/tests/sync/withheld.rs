@@ -426,7 +426,7 @@ fn a_form_for_remotes_that_lies_in_the_folder_is_named_and_mended() {
     for secret in [by("one"), secret] {
         let opened = Vault::open(&folder, secret, OpenOptions::default());
         let said = opened.unwrap_err().to_string();
-        assert!(said.contains("the form that remotes get"), "{said}");
+        assert!(said.contains("the form for remotes"), "{said}");
     }
     let options = strongroom::RecoverOptions::default();
     strongroom::recover(&folder, &by("one"), options, &mut |_| {}).unwrap();

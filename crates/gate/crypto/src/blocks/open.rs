@@ -54,7 +54,7 @@ pub enum OpenError {
         clear_len: usize,
     },
     /// Caller: the range does not lie inside the block.
-    #[error("the range {start}..{end} does not lie inside a block of {clear_len} bytes")]
+    #[error("the range {start}..{end} is not inside a block of {clear_len} bytes")]
     RangeOutside {
         /// First byte asked for.
         start: usize,

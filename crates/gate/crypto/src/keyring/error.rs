@@ -13,7 +13,7 @@ use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
 pub enum UnlockError {
     /// Environment: an accident changed the bytes; the unkeyed checksum shows it.
     #[error(
-        "the {what} is damaged; `strongroom repair` puts its second copy back; without one, restore it from a backup or another device"
+        "the {what} is damaged; `strongroom repair` restores its second copy; if there is none, restore it from a backup or another device"
     )]
     Damaged {
         /// Which file.
@@ -31,7 +31,7 @@ pub enum UnlockError {
         kind: SlotKind,
     },
     /// Caller: there is nothing that such a secret could open.
-    #[error("this vault has no key slot for a {kind}; `strongroom key list` shows those it has")]
+    #[error("this vault has no key slot for a {kind}; `strongroom key list` shows its key slots")]
     NoSlotOfThatKind {
         /// What was given.
         kind: SlotKind,
@@ -46,7 +46,7 @@ pub enum UnlockError {
     ForeignMembership,
     /// Tampering or a mix-up: the membership chain does not go on from the one that was in use.
     #[error(
-        "the membership records do not follow from those in use; another copy of the vault's header was put in its place"
+        "the membership records do not continue those in use; another header was put in the place of the vault's header"
     )]
     Diverged,
     /// Tampering: a slot of another vault, or a forged one.
@@ -58,7 +58,9 @@ pub enum UnlockError {
         slot: SlotId,
     },
     /// Tampering: the slot is not one the members know, or was removed.
-    #[error("key slot {slot} is not or no longer a member of this vault; the header was edited")]
+    #[error(
+        "key slot {slot} is not a member of this vault, or no longer one; the header was edited"
+    )]
     SlotNotMember {
         /// Which slot.
         slot: SlotId,
@@ -92,7 +94,7 @@ pub enum UnlockError {
     },
     /// Tampering or a restored backup: a header that does not go on from the newest one that was seen.
     #[error(
-        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key removed since might open it. Put the newer vault.json back"
+        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key that was removed since might open it. Put the newer vault.json back"
     )]
     HeadMissing {
         /// The place of the record that was seen.
@@ -100,7 +102,7 @@ pub enum UnlockError {
     },
     /// Tampering or an older copy of the replica file: its device is no member any more.
     #[error(
-        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it puts the saved copy back, or adds this copy as a new device"
+        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it restores the saved copy, or adds this copy as a new device"
     )]
     DeviceRemoved,
     /// Tampering or bug: what hands a new device over does not open for the one that goes.
@@ -110,8 +112,7 @@ pub enum UnlockError {
     HandoverForged,
     /// Caller: a passphrase cannot be tried against a header of a remote, which lacks what that takes.
     #[error(
-        "remotes of this vault do not have what a passphrase is tried against, so that nobody can guess there: {}let a device that has \
-         the vault let this one in, with `strongroom device add` there and `strongroom clone --pair` here",
+        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}let a device that has the vault let this one in, with `strongroom device add` there and `strongroom clone --pair` here",
         instead(others)
     )]
     PassphrasesWithheld {
@@ -120,13 +121,12 @@ pub enum UnlockError {
     },
     /// Tampering or bug: a header of a remote withholds something else than what its passphrase slots take.
     #[error(
-        "what the header withholds of its passphrase slots is not of these slots, or not sealed as it should be; a member of this vault wrote it so"
+        "the withheld part of the header does not fit its passphrase slots, or is not sealed correctly; a member of this vault wrote it"
     )]
     WithheldForged,
     /// Tampering or a mix-up: a header of a remote lies in the place of `vault.json`.
     #[error(
-        "it is the form that remotes get, which no passphrase opens, in the place of the vault's own header; run `strongroom repair`, \
-         which puts the saved copy back"
+        "the vault's own header was replaced by the form for remotes, which no passphrase opens; run `strongroom repair`, which restores the saved copy"
     )]
     FormForRemotes,
     /// Environment: the passphrase slot needs more memory than is free.
@@ -151,7 +151,7 @@ pub enum UnlockError {
     Provider(#[from] ProviderError),
     /// Tampering or a mix-up: the replica file does not open with the vault's keys.
     #[error(
-        "the replica file does not belong to this vault, or was edited; put replica.json back from a copy of the vault folder"
+        "the replica file does not belong to this vault, or was edited; restore replica.json from a copy of the vault folder"
     )]
     ReplicaForged,
 }
@@ -175,10 +175,10 @@ pub enum KeyError {
     #[error(transparent)]
     AgeKey(#[from] AgeKeyError),
     /// Caller: a vault that nobody can unlock is not made.
-    #[error("a vault needs at least one key slot; add another before this one is removed")]
+    #[error("a vault needs at least one key slot; add another before you remove this one")]
     LastSlot,
     /// Caller: more key slots or devices than the format allows.
-    #[error("the vault has as many key slots or devices as it may have; remove one first")]
+    #[error("the vault has the largest allowed number of key slots or devices; remove one first")]
     TooMany,
     /// Caller: there is no such slot.
     #[error("there is no key slot {slot}; `strongroom key list` shows them")]
@@ -191,12 +191,12 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys, and none is in use here; open this copy's replica.json first, or add this copy as a device"
+        "only a device of this vault may change its keys, and this copy uses no device; open this copy's replica.json first, or add this copy as a device"
     )]
     NotADevice,
     /// Tampering: a member's public key is none, so nothing can be granted to it.
     #[error(
-        "a member of this vault has a broken public key; `strongroom device remove` or `strongroom key remove` it"
+        "a member of this vault has a broken public key; remove it with `strongroom device remove` or `strongroom key remove`"
     )]
     BrokenPublicKey,
     /// Tampering or bug: what a device that wants to be a member sent is none of what a member has.

@@ -89,7 +89,7 @@ impl Keyring {
             return Err(KeyError::Newcomer("a request for another vault"));
         }
         if slot.principal != newcomer.slot_keys.id() || device == slot.principal {
-            return Err(KeyError::Newcomer("keys that do not fit together"));
+            return Err(KeyError::Newcomer("keys that do not match"));
         }
         if [device, slot.principal]
             .into_iter()

@@ -282,7 +282,7 @@ impl fmt::Display for Reason {
                 let with = with.join(", ");
                 write!(
                     formatter,
-                    "fastest; within the error of measurement as fast: {with}"
+                    "fastest; equally fast, within the error of measurement: {with}"
                 )
             }
             Self::Within { of } => {
@@ -395,7 +395,7 @@ mod tests {
         let close = row(Work::Encrypt, 4096, 1, close);
         assert_eq!(
             close.reason(0).to_string(),
-            "fastest; within the error of measurement as fast: rustcrypto"
+            "fastest; equally fast, within the error of measurement: rustcrypto"
         );
         assert_eq!(
             close.reason(1).to_string(),

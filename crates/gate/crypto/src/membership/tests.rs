@@ -177,7 +177,7 @@ fn a_record_changed_after_signing_is_found() {
 fn a_stranger_signs_nothing() {
     let mut chain = chain();
     let stranger = principal();
-    let why = "is signed by somebody who is no member";
+    let why = "is signed by somebody who is not a member";
     assert_eq!(
         chain.try_push(vec![add(Role::Device, &stranger)], &stranger),
         Err(Forged { record: 1, why })
@@ -242,7 +242,7 @@ fn who_is_retired_signs_nothing_and_never_comes_back() {
         },
         begin(1),
     ]);
-    let why = "is signed by somebody who is no member";
+    let why = "is signed by somebody who is not a member";
     assert_eq!(
         chain.try_push(vec![begin(2)], &second),
         Err(Forged { record: 3, why })
@@ -340,7 +340,7 @@ fn no_more_slots_than_the_limit_are_members() {
         .map(|_| add(Role::Slot, &principal()))
         .collect();
     chain.push(many);
-    let why = "adds more members than there may be";
+    let why = "adds more members than are allowed";
     assert_eq!(
         chain.try_push(vec![add(Role::Slot, &principal())], &device),
         Err(Forged { record: 2, why })

@@ -31,7 +31,7 @@ pub enum PreferenceError {
         known: Vec<&'static str>,
     },
     /// One algorithm stands there twice.
-    #[error("{algorithm} is there twice; name one provider for it")]
+    #[error("{algorithm} is named twice; name one provider for it")]
     Twice {
         /// Which.
         algorithm: Algorithm,

@@ -40,8 +40,7 @@ impl Provider for OpenSsl {
     /// A configuration file of OpenSSL may take its algorithms away.
     fn missing(&self) -> Option<&'static str> {
         let complete = AES.0.is_some() && CHACHA.0.is_some();
-        (!complete)
-            .then_some("an OpenSSL whose configuration leaves it its ciphers; see OPENSSL_CONF")
+        (!complete).then_some("an OpenSSL whose configuration allows the ciphers; see OPENSSL_CONF")
     }
 
     fn implementation(&self, algorithm: Algorithm) -> Option<Implementation> {

@@ -243,7 +243,7 @@ fn complaints(algorithm: Algorithm) -> String {
         })
         .collect();
     if each.is_empty() {
-        return "this build has no provider of it".to_owned();
+        return "this build has no provider of this algorithm".to_owned();
     }
     each.join("; ")
 }

@@ -46,7 +46,7 @@ pub enum AgeKeyError {
     #[error("this SSH key cannot be used; ed25519 and RSA of 2048 to 4096 bits can")]
     UnsupportedSshKey,
     /// Not an age identity file and not an SSH private key.
-    #[error("this is no age identity file and no SSH private key")]
+    #[error("this is neither an age identity file nor an SSH private key")]
     NoIdentity,
     /// The SSH private key is protected.
     #[error("the SSH private key is protected by a passphrase; give it too")]

@@ -25,7 +25,7 @@ pub struct KeyFile(Locked<KEY_FILE_BYTES>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// It does not begin as key files do.
-    #[error("this is no key file of Strongroom; `strongroom key add` makes one")]
+    #[error("this is not a Strongroom key file; `strongroom key add` makes one")]
     NotOne,
     /// It opens a vault that this version does not read.
     #[error("this key file was made for a vault of format 0; use it with the version that made it")]

@@ -33,14 +33,14 @@ pub enum PrintedSecretError {
     },
     /// A character that is never printed.
     #[error(
-        "character {position} is in no such code; type the letters and digits as they are printed"
+        "character {position} is not used in such codes; type the letters and digits as they are printed"
     )]
     Character {
         /// Counted from 1, without spaces and dashes.
         position: usize,
     },
     /// Every character could be, but not together.
-    #[error("the checksum does not fit; at least one character is mistyped")]
+    #[error("the checksum does not match; at least one character is mistyped")]
     Checksum,
 }
 

@@ -263,24 +263,21 @@ pub(crate) enum Word {
 
 /// Words by which each is known.
 const SAID: [(&str, Word); 17] = [
-    (
-        "an older state than the one in which this device",
-        Word::Older,
-    ),
+    ("a state from before this device was let in", Word::Older),
     ("no vault at this remote", Word::NoVault),
-    ("no push to this remote has ended", Word::NoPush),
+    ("no push to this remote is complete", Word::NoPush),
     ("belongs to another vault", Word::OtherVault),
     ("another remote of this vault", Word::OtherRemote),
-    ("shows another history", Word::Forked),
-    ("went back", Word::WentBack),
+    ("shows a different history", Word::Forked),
+    ("is older than this device has seen", Word::WentBack),
     ("has lost", Word::Missing),
     ("is missing", Word::Missing),
     ("is longer than", Word::TooLong),
     (
-        "still lists what it said that it had removed",
+        "still lists objects that it reported as removed",
         Word::Damaged,
     ),
-    ("is not as it was written", Word::Damaged),
+    ("is damaged or was replaced", Word::Damaged),
     (" bytes, not ", Word::Damaged),
     ("has format", Word::NewerFormat),
     ("another device has pushed changes", Word::Ahead),

@@ -41,7 +41,7 @@ public class RandomAccessFile implements DataInput, DataOutput, Closeable {
                     StandardOpenOption.READ, StandardOpenOption.WRITE, StandardOpenOption.CREATE, StandardOpenOption.SYNC
                 };
             default:
-                throw new IllegalArgumentException("the mode \"" + mode + "\" is none of r, rw, rws, rwd");
+                throw new IllegalArgumentException("the mode \"" + mode + "\" is not r, rw, rws or rwd");
         }
     }
 

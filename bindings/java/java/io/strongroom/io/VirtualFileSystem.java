@@ -59,7 +59,7 @@ public final class VirtualFileSystem {
 
     private Path folder() {
         if (container == null) {
-            throw new IllegalStateException("say first where the container is: setContainerPath");
+            throw new IllegalStateException("call setContainerPath first");
         }
         return container;
     }
@@ -122,7 +122,7 @@ public final class VirtualFileSystem {
         }
         Path folder = folder();
         if (!Files.exists(folder.resolve("vault.json"))) {
-            throw new IllegalArgumentException(folder + " is no container");
+            throw new IllegalArgumentException(folder + " is not a container");
         }
         try {
             Files.walkFileTree(folder, new SimpleFileVisitor<Path>() {
@@ -204,7 +204,7 @@ public final class VirtualFileSystem {
      */
     public synchronized void mount(Secret secret) {
         if (isMounted()) {
-            throw new IllegalStateException("a container is mounted already");
+            throw new IllegalStateException("a container is already mounted");
         }
         try {
             vault = Vault.open(folder(), secret, options);
