@@ -436,7 +436,7 @@ fn join<T: Trie, S: Sink>(
                     Node::Leaf(items) => all.extend(items),
                     // (1) holds for what was written: so few bytes are a leaf.
                     Node::Branch(_) => {
-                        return Err(Error::Damaged("a branch holds less than a leaf may").into());
+                        return Err(Error::Damaged("a branch holds as little as a leaf").into());
                     }
                 },
             }

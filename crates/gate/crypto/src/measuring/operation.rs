@@ -104,7 +104,7 @@ fn decrypt(aead: &'static dyn Aead, clear: Vec<u8>) -> Operation {
             for (number, ((from, tag), chunk)) in chunks.enumerate() {
                 chunk.copy_from_slice(from);
                 key.open(&nonce(number), chunk, tag)
-                    .expect("what a provider that passed its self-test sealed it opens");
+                    .expect("a tested provider opens what it sealed");
             }
         });
     })
@@ -130,7 +130,7 @@ fn whole(
         _ => Box::new(move || {
             let sealed = black_box(&block.bytes);
             let opened = sealer.open(Epoch(0), Kind::Data, &block.id, clear.len(), sealed);
-            black_box(opened.expect("what a sealer sealed it opens"));
+            black_box(opened.expect("a sealer opens what it sealed"));
         }),
     }
 }

@@ -269,7 +269,7 @@ const SAID: [(&str, Word); 17] = [
     ("belongs to another vault", Word::OtherVault),
     ("another remote of this vault", Word::OtherRemote),
     ("shows a different history", Word::Forked),
-    ("is older than this device has seen", Word::WentBack),
+    ("this device saw a newer state", Word::WentBack),
     ("has lost", Word::Missing),
     ("is missing", Word::Missing),
     ("is longer than", Word::TooLong),
