@@ -283,7 +283,7 @@ fn open<T: Trie, S: Blocks>(source: &S, at: &Ref) -> std::result::Result<Node<T>
     if count == at.count {
         Ok(node)
     } else {
-        Err(Error::Damaged("a node holds more or less than is recorded").into())
+        Err(Error::Damaged("the count of a node does not match its record").into())
     }
 }
 

@@ -253,7 +253,7 @@ impl Header {
         json_file::push_member(&mut line, MAC_NAME, &mac);
         let covered = covered
             .strip_suffix(line.as_slice())
-            .ok_or_else(|| invalid("has its MAC in another place"))?;
+            .ok_or_else(|| invalid("has its MAC in the wrong place"))?;
         let header = json.into_header()?;
         header.check_bounds()?;
         Ok(StoredHeader {

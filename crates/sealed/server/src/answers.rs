@@ -59,7 +59,7 @@ impl IntoResponse for Refused {
 
 /// An answer that is a JSON document.
 pub(crate) fn document(value: &impl Serialize) -> Response {
-    let text = serde_json::to_vec(value).expect("these documents have strings and numbers alone");
+    let text = serde_json::to_vec(value).expect("these documents have only strings and numbers");
     let mut answer = Response::new(Body::from(text));
     let json = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(CONTENT_TYPE, json);

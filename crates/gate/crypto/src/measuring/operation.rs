@@ -145,7 +145,7 @@ pub(super) fn sealer(algorithm: Algorithm, wished: &Preferences) -> BlockSealer 
         .copied()
         .find(|suite| Algorithm::aead_of(*suite) == algorithm)
         .expect("every AEAD has a suite");
-    let chosen = Chosen::by(suite, wished).expect("who measures has asked for providers before");
+    let chosen = Chosen::by(suite, wished).expect("the caller found providers before");
     let epochs = vec![(Epoch(0), EpochKey::from_bytes([2; 32]))];
     BlockSealer::new(suite, [0; 16], IdKey::from_bytes([1; 32]), epochs).with_chosen(chosen)
 }
