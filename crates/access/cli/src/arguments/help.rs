@@ -422,7 +422,7 @@ pub(crate) fn repair() -> String {
          replica.json is restored from the second copy beside it. If only the record of a snapshot is left, the snapshot is added to the \
          database again. Content without a name is moved to lost+found. Segment files and \
          snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
-         is deleted only if everything used in it has been stored again elsewhere. The command lists what stays lost \
+         is deleted only if everything in it that files or snapshots use has been stored again elsewhere. The command lists what stays lost \
          with exact byte ranges; reading them gives an error. Storing the same content again repairs it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read. Names that \
          are newer are lost, and their content is moved to lost+found. The command asks before that; where it cannot \

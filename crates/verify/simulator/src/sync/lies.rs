@@ -263,7 +263,7 @@ pub(crate) enum Word {
 
 /// Words by which each is known.
 const SAID: [(&str, Word); 17] = [
-    ("a state from before this device was let in", Word::Older),
+    ("a state from before this device was added", Word::Older),
     ("no vault at this remote", Word::NoVault),
     ("no push to this remote is complete", Word::NoPush),
     ("belongs to another vault", Word::OtherVault),
