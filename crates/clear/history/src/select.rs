@@ -136,8 +136,8 @@ fn select_term(
             Ok(places(&|one| hex::encode(&one.id.0).starts_with(&prefix)))
         }
         b'a' => {
-            let prefix =
-                prefix(value).ok_or_else(|| malformed("`a:` needs hexadecimal digits after it"))?;
+            let prefix = prefix(value)
+                .ok_or_else(|| malformed("`a:` needs at least two hexadecimal digits"))?;
             Ok(places(&|one| hex::encode(one.device).starts_with(&prefix)))
         }
         b't' if value.is_empty() => Err(malformed("`t:` needs a tag after it")),
