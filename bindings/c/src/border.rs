@@ -138,7 +138,7 @@ pub(crate) unsafe fn buffer<'a>(data: *mut c_void, len: u64) -> Outcome<&'a mut 
 fn length(len: u64) -> Outcome<usize> {
     let len = usize::try_from(len).ok();
     let len = len.filter(|len| isize::try_from(*len).is_ok());
-    len.ok_or(invalid("a length is larger than memory can be"))
+    len.ok_or(invalid("a length exceeds the address space"))
 }
 
 /// `count` values at `items`.
@@ -151,7 +151,7 @@ pub(crate) unsafe fn items<'a, T>(items: *const T, count: u64) -> Outcome<&'a [T
         return Err(invalid("a list is NULL"));
     }
     if count > isize::MAX as usize / size_of::<T>().max(1) {
-        return Err(invalid("a list is longer than memory can be"));
+        return Err(invalid("a list exceeds the address space"));
     }
     Ok(std::slice::from_raw_parts(items, count))
 }

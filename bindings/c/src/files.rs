@@ -152,7 +152,7 @@ pub unsafe extern "C" fn sr_seek(file: sr_file, by: i64, whence: u32) -> i64 {
             }
             SR_FROM_CURRENT => SeekFrom::Current(by),
             SR_FROM_END => SeekFrom::End(by),
-            _ => return Err(invalid("whence must be SR_FROM_START or similar")),
+            _ => return Err(invalid("`whence` must be SR_FROM_START or similar")),
         };
         let file = file.get()?;
         Ok(signed((&mut &*file).seek(to).map_err(of_io)?))
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn sr_file_lock(file: sr_file, how: u32) -> c_int {
             SR_LOCK_SHARED => file.lock_shared()?,
             TRY_EXCLUSIVE => file.try_lock()?,
             TRY_SHARED => file.try_lock_shared()?,
-            _ => return Err(invalid("how must be SR_LOCK_SHARED or SR_LOCK_EXCLUSIVE")),
+            _ => return Err(invalid("`how` must be SR_LOCK_SHARED or SR_LOCK_EXCLUSIVE")),
         }
         Ok(())
     })

@@ -207,7 +207,7 @@ fn keep(keep: u32) -> Outcome<Keep> {
         SR_KEEP_MINE => Ok(Keep::Mine),
         SR_KEEP_THEIRS => Ok(Keep::Theirs),
         SR_KEEP_BOTH => Ok(Keep::Both),
-        _ => Err(invalid("keep must be SR_KEEP_MINE or similar")),
+        _ => Err(invalid("`keep` must be SR_KEEP_MINE or similar")),
     }
 }
 

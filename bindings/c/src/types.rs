@@ -328,7 +328,7 @@ pub(crate) fn links(links: u32) -> Outcome<Links> {
     match links {
         SR_FOLLOW => Ok(Links::Follow),
         SR_STAY => Ok(Links::Stay),
-        _ => Err(invalid("links must be SR_FOLLOW or SR_STAY")),
+        _ => Err(invalid("`links` must be SR_FOLLOW or SR_STAY")),
     }
 }
 
@@ -338,7 +338,7 @@ pub(crate) fn rename_mode(how: u32) -> Outcome<RenameMode> {
         SR_RENAME_NO_REPLACE => Ok(RenameMode::NoReplace),
         SR_RENAME_EXCHANGE => Ok(RenameMode::Exchange),
         SR_RENAME_WHITEOUT => Ok(RenameMode::Whiteout),
-        _ => Err(invalid("how must be SR_RENAME_REPLACE or similar")),
+        _ => Err(invalid("`how` must be SR_RENAME_REPLACE or similar")),
     }
 }
 
@@ -347,7 +347,7 @@ pub(crate) fn xattr_mode(how: u32) -> Outcome<XattrMode> {
         SR_XATTR_SET => Ok(XattrMode::Set),
         SR_XATTR_CREATE => Ok(XattrMode::CreateOnly),
         SR_XATTR_REPLACE => Ok(XattrMode::ReplaceOnly),
-        _ => Err(invalid("how must be SR_XATTR_SET or similar")),
+        _ => Err(invalid("`how` must be SR_XATTR_SET or similar")),
     }
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn durability(durability: u32) -> Outcome<Durability> {
     match durability {
         SR_WRITE_BEHIND => Ok(Durability::WriteBehind),
         SR_DURABLE => Ok(Durability::OnReturn),
-        _ => Err(invalid("durability must be SR_WRITE_BEHIND or SR_DURABLE")),
+        _ => Err(invalid("`durability` takes SR_WRITE_BEHIND or SR_DURABLE")),
     }
 }
 
@@ -363,7 +363,7 @@ pub(crate) fn seek_target(target: u32) -> Outcome<SeekTarget> {
     match target {
         SR_DATA => Ok(SeekTarget::Data),
         SR_HOLE => Ok(SeekTarget::Hole),
-        _ => Err(invalid("target must be SR_DATA or SR_HOLE")),
+        _ => Err(invalid("`target` must be SR_DATA or SR_HOLE")),
     }
 }
 
@@ -374,14 +374,14 @@ pub(crate) fn allocate_mode(how: u32) -> Outcome<AllocateMode> {
         SR_PUNCH_HOLE => Ok(AllocateMode::PunchHole),
         SR_ZERO => Ok(AllocateMode::ZeroRange),
         SR_ZERO_KEEP_SIZE => Ok(AllocateMode::ZeroRangeKeepSize),
-        _ => Err(invalid("how must be SR_RESERVE or similar")),
+        _ => Err(invalid("`how` must be SR_RESERVE or similar")),
     }
 }
 
 pub(crate) fn file_options(flags: u32, mode: u32) -> Outcome<FileOptions> {
     const KNOWN: u32 = SR_READ | SR_WRITE | SR_APPEND | SR_TRUNCATE | SR_CREATE | SR_CREATE_NEW;
     if flags & !KNOWN != 0 {
-        return Err(invalid("flags has a flag that this library does not know"));
+        return Err(invalid("`flags` has an unknown flag"));
     }
     let wants = |flag| flags & flag != 0;
     let mut options = FileOptions::new().mode(mode);
@@ -416,7 +416,7 @@ pub(crate) fn kind(kind: u32) -> Outcome<NodeKind> {
         SR_KIND_SOCKET => NodeKind::Socket,
         SR_KIND_CHARACTER_DEVICE => NodeKind::CharDevice,
         SR_KIND_BLOCK_DEVICE => NodeKind::BlockDevice,
-        _ => return Err(invalid("kind must be SR_KIND_FILE or similar")),
+        _ => return Err(invalid("`kind` must be SR_KIND_FILE or similar")),
     })
 }
 
@@ -424,11 +424,11 @@ impl sr_set {
     pub(crate) fn attributes(&self) -> Outcome<SetAttributes> {
         const KNOWN: u32 = 2 * SR_SET_MTIME_NOW - 1;
         if self.what & !KNOWN != 0 {
-            return Err(invalid("what has a flag that this library does not know"));
+            return Err(invalid("`what` has an unknown flag"));
         }
         let wants = |flag| self.what & flag != 0;
         let time = |at, now, time| match (wants(at), wants(now)) {
-            (true, true) => Err(invalid("what sets a time twice")),
+            (true, true) => Err(invalid("`what` sets a time twice")),
             (true, false) => Ok(Some(SetTime::At(Timestamp(time)))),
             (false, true) => Ok(Some(SetTime::Now)),
             (false, false) => Ok(None),

@@ -83,7 +83,7 @@ impl sr_secret {
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }
             SR_RECIPIENT => return Err(invalid("a recipient opens no vault; give its identity")),
-            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
+            _ => return Err(invalid("`kind` must be SR_PASSPHRASE or similar")),
         })
     }
 
@@ -99,7 +99,7 @@ impl sr_secret {
                 NewKey::Recipient(recipient.map_err(|_| invalid(none))?)
             }
             SR_IDENTITY => return Err(invalid("to add an age or SSH key, give its recipient")),
-            _ => return Err(invalid("kind must be SR_PASSPHRASE or similar")),
+            _ => return Err(invalid("`kind` must be SR_PASSPHRASE or similar")),
         })
     }
 }
@@ -139,7 +139,7 @@ impl sr_options {
         let read = beginning(options, size, Self::DEFAULT)?;
         let known = SR_READ_ONLY | SR_OWN | SR_ACCEPT_OLDER | SR_NO_RECORDS;
         if read.flags & !known != 0 {
-            return Err(invalid("flags has a flag that this library does not know"));
+            return Err(invalid("`flags` has an unknown flag"));
         }
         Ok(read)
     }

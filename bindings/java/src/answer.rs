@@ -73,7 +73,7 @@ pub(crate) fn array<'local>(env: &mut Env<'local>, bytes: &[u8]) -> Outcome<JByt
         Ok(_) => Ok(env.byte_array_from_slice(bytes)?),
         Err(_) => Err(Fail::Here(
             EFBIG,
-            "an array of Java holds 2 GiB; read it in parts",
+            "a Java array holds up to 2 GiB; read in parts",
         )),
     }
 }

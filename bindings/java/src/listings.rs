@@ -65,7 +65,7 @@ fn list<'local>(
 ) -> Outcome<jlong> {
     let path = bytes(env, &path)?;
     if is_transaction(tree) {
-        return Err(invalid("a transaction gives names at once"));
+        return Err(invalid("a transaction has no such listing"));
     }
     let of_walk = |walk| Source::Walk(Box::new(walk));
     let source = match (state(tree)?, deep) {

@@ -325,8 +325,8 @@ pub(crate) struct Mount {
     /// (show all files with these), no-xattr (no extended attributes), no-permissions (permissions are not checked), threads=N
     /// (1 to 16 event loops), idle=SECONDS (unmount after SECONDS without use), writeback (the kernel collects small writes;
     /// programs that use the vault without this mount see them later), save-power (processors may sleep between requests;
-    /// slower), snapshot=WHEN (how often to take a snapshot if something changed: hourly, which is the default, daily, off, or
-    /// a number with m, h or d)
+    /// slower), snapshot=WHEN (how often to take a snapshot if something changed: hourly, daily, off, or a number with m, h or
+    /// d; default: hourly)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub enum MountError {
     #[error("unmounted, but the process that served {} ended without confirming that everything is stored; run `strongroom verify --structure` on the vault", .0.display())]
     Unconfirmed(PathBuf),
     /// Environment: there was nobody to wait for.
-    #[error("unmounted, but the process that served {} left no record to wait for; make sure that it has ended before you copy the vault", .0.display())]
+    #[error("unmounted, but there is no record of the process that served {}; make sure that it has ended before you copy the vault", .0.display())]
     NoRecord(PathBuf),
     /// Caller: who waited gave up; the process behind the mount goes on.
     #[error("{} is unmounted here, but its process still runs and has the vault open: {waiting}", path.display())]

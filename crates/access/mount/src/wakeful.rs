@@ -70,7 +70,7 @@ impl Wakeful {
         match Self::watch(PathBuf::from(DEVICE), latency_us) {
             Ok(wakeful) => wakeful,
             Err(error) => {
-                log::debug!("idle processors sleep between requests: {error}");
+                log::debug!("idle processors cannot be kept awake: {error}");
                 Self::off()
             }
         }
@@ -140,7 +140,7 @@ fn run<P>(
         let promise = match hold() {
             Ok(promise) => promise,
             Err(error) => {
-                log::debug!("idle processors sleep between requests: {error}");
+                log::debug!("idle processors cannot be kept awake: {error}");
                 return;
             }
         };

@@ -118,7 +118,7 @@ pub(crate) fn take_inline(decoder: &mut Decoder<'_>) -> Result<Vec<Extent>> {
         let extent = Extent {
             start: end
                 .checked_add(gap)
-                .ok_or(Error::Damaged("an extent is beyond every file"))?,
+                .ok_or(Error::Damaged("an extent is beyond 2^64 bytes"))?,
             len: (BLOCK_BYTES_MAX as u64)
                 .checked_sub(missing)
                 .and_then(|len| u32::try_from(len).ok())

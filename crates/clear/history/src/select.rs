@@ -131,19 +131,19 @@ fn select_term(
     match kind {
         b'i' => {
             let prefix = prefix(value).ok_or_else(|| {
-                malformed("an id has at least two hexadecimal digits; see `strongroom log`")
+                malformed("an id needs at least two hexadecimal digits; see `strongroom log`")
             })?;
             Ok(places(&|one| hex::encode(&one.id.0).starts_with(&prefix)))
         }
         b'a' => {
-            let prefix =
-                prefix(value).ok_or_else(|| malformed("a device has hexadecimal digits"))?;
+            let prefix = prefix(value)
+                .ok_or_else(|| malformed("`a:` needs at least two hexadecimal digits"))?;
             Ok(places(&|one| hex::encode(one.device).starts_with(&prefix)))
         }
         b't' if value.is_empty() => Err(malformed("`t:` needs a tag after it")),
         b't' => Ok(places(&|one| one.tags.iter().any(|tag| like(value, tag)))),
         b'h' if value.is_empty() => Ok(heads(all)),
-        b'h' => Err(malformed("`h:` has nothing after it")),
+        b'h' => Err(malformed("nothing may follow `h:`")),
         b'p' => parents(value, all, now),
         b'd' => {
             let period = period(value, now).ok_or_else(|| malformed(DATES))?;

@@ -283,7 +283,7 @@ fn open<T: Trie, S: Blocks>(source: &S, at: &Ref) -> std::result::Result<Node<T>
     if count == at.count {
         Ok(node)
     } else {
-        Err(Error::Damaged("a node holds more or less than is recorded").into())
+        Err(Error::Damaged("the count of a node does not match its record").into())
     }
 }
 
@@ -436,7 +436,7 @@ fn join<T: Trie, S: Sink>(
                     Node::Leaf(items) => all.extend(items),
                     // (1) holds for what was written: so few bytes are a leaf.
                     Node::Branch(_) => {
-                        return Err(Error::Damaged("a branch holds less than a leaf may").into());
+                        return Err(Error::Damaged("a branch holds as little as a leaf").into());
                     }
                 },
             }

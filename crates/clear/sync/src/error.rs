@@ -45,7 +45,7 @@ pub enum Error {
     },
     /// Tampering: what a remote showed once is not there any more.
     #[error(
-        "the remote is older than this device has seen it: publication {number} is missing. An older copy of the remote was put in its \
+        "this device saw a newer state of the remote: publication {number} is missing. An older copy of the remote was put in its \
          place, or the remote hides newer publications. To continue from what it has now, run `strongroom remote remove`, then `strongroom \
          remote add`"
     )]
@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// Tampering: it goes on from another state than this device has seen.
     #[error(
-        "from publication {number} on, the remote shows a different history than this device has seen. An older copy of the remote was put \
+        "from publication {number} on, the remote shows a different history than this device saw. An older copy of the remote was put \
          in its place and other devices continued there, or the remote shows each device a different history. To join what it has now, run \
          `strongroom remote remove`, then `strongroom remote add`"
     )]

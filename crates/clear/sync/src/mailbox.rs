@@ -74,7 +74,7 @@ impl Mailbox {
 
     fn offer_name(&self) -> ObjectName {
         let name = format!("{KIND}/{}", self.place);
-        ObjectName::new(name).expect("digits were looked at before")
+        ObjectName::new(name).expect("the digits were checked before")
     }
 
     fn name(&self, run: Run, letter: Letter) -> ObjectName {

@@ -68,7 +68,7 @@ pub fn open_publication(
         return Err(damaged("its signature is wrong"));
     }
     if body.number != number {
-        return Err(damaged("it is another publication than its name says"));
+        return Err(damaged("its number does not match its name"));
     }
     Ok(signed)
 }

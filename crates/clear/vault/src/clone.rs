@@ -253,7 +253,7 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
     match is_older {
         false => found,
         true => {
-            let why = "the remote shows a state from before this device was let in";
+            let why = "the remote shows a state from before this device was added";
             Err(Error::RemoteUntrue(why.to_owned()))
         }
     }

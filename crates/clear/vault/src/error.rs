@@ -161,9 +161,8 @@ pub enum Error {
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
     #[error(
-        "a newer copy of this folder has changed its keys, so this copy can no longer be the same device: close the vault (`strongroom \
-         umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault to make this copy a device of its \
-         own"
+        "a newer copy of this folder has replaced the device keys of both copies. To make this copy a device of its own, close the vault \
+         (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault"
     )]
     DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.

@@ -252,7 +252,7 @@ impl Vault {
             0 => Ok(()),
             bytes => Err(Error::ContentAway {
                 bytes,
-                what: format!("only at {name}, or no other remote lists them now"),
+                what: format!("at {name}, and no other remote lists them now"),
             }),
         }
     }

@@ -245,7 +245,7 @@ impl Transaction {
         let touches = |changed: &Vec<u8>| is_below(path, changed) || is_below(changed, path);
         match self.changed.iter().any(touches) {
             true => Err(Error::File(filesystem::Error::InvalidArgument(
-                "in a transaction a path is read before it is changed".into(),
+                "in a transaction, read a path before you change it".into(),
             ))),
             false => Ok(()),
         }

@@ -235,7 +235,7 @@ impl Asking {
             })),
             Some(Admission::Refused) => Err(PairingError::Refused.into()),
             None => {
-                let why = "the answer that it shows from the other device is invalid";
+                let why = "its answer from the other device is invalid";
                 Err(Error::RemoteUntrue(why.to_owned()))
             }
         }

@@ -224,7 +224,7 @@ impl Log {
         let there: HashMap<String, u64> = listed.map(|one| (one.name, one.len)).collect();
         for segment in self.joined.segments.values() {
             let object = segment_name(&segment.hash).to_string();
-            let why = "it has another length than what was pushed";
+            let why = "its length differs from what was pushed";
             match there.get(&hex::encode(&segment.hash)) {
                 None => return Err(strongroom_sync::Error::Missing { object }.into()),
                 Some(len) if *len != segment.len => {

@@ -217,7 +217,7 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     let replay = filesystem.replay();
     if replay.records > 0 {
         log::info!(
-            "{} small syncs of a run that was not closed were replayed",
+            "replayed {} small syncs: the vault was not closed",
             replay.records
         );
     }

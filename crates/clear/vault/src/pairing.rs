@@ -68,8 +68,8 @@ pub enum PairingError {
     /// Environment: on the old device, the other one is a member by now and cannot know.
     #[error(
         "the device was let in, but the remote does not know it yet ({why}). Run `strongroom sync` here. If the new device has a key file, \
-         then run `strongroom clone` without --pair there. If it has a passphrase, remove it with `strongroom device remove` and its key \
-         with `strongroom key remove`, then begin again with `strongroom device add`"
+         then run `strongroom clone` without --pair there. If it has a passphrase, remove that device with `strongroom device remove` and its \
+         key with `strongroom key remove`, then begin again with `strongroom device add`"
     )]
     NotPublished {
         /// What was in the way.

@@ -400,7 +400,7 @@ fn a_remote_that_lies_is_found_out() {
     assert!(
         error
             .to_string()
-            .contains("is older than this device has seen"),
+            .contains("this device saw a newer state of the remote"),
         "{error}"
     );
 }

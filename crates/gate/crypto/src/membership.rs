@@ -83,7 +83,7 @@ impl Membership {
         };
         let forged = |why| Err(Forged { record: 0, why });
         if genesis.body.sequence != 0 {
-            return forged("has another place in the chain");
+            return forged("is in the wrong place in the chain");
         }
         let [
             Change::Add {

@@ -253,7 +253,7 @@ impl Header {
         json_file::push_member(&mut line, MAC_NAME, &mac);
         let covered = covered
             .strip_suffix(line.as_slice())
-            .ok_or_else(|| invalid("has its MAC in another place"))?;
+            .ok_or_else(|| invalid("has its MAC in the wrong place"))?;
         let header = json.into_header()?;
         header.check_bounds()?;
         Ok(StoredHeader {
@@ -321,14 +321,14 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "has a passphrase slot without the withheld part, or a withheld part without such a slot",
+                "has a passphrase slot in the form for remotes without the member `withheld`, or that member without such a slot",
             ));
         }
         let Some(withheld) = &self.withheld else {
             return Ok(());
         };
         bounded(
-            "withheld part of the header",
+            "header member `withheld`",
             withheld.len(),
             WITHHELD_BYTES_MAX,
         )?;
@@ -337,7 +337,7 @@ impl Header {
                 && !(is_withheld(slot) && slot.sealed.is_empty())
         };
         match self.is_guessable() || self.slots.iter().any(is_mixed) {
-            true => Err(invalid("withholds only a part of its passphrase slots")),
+            true => Err(invalid("is only partly in the form for remotes")),
             false => Ok(()),
         }
     }

@@ -171,12 +171,12 @@ impl JsonFile {
         }
         let guessable_changes = match self.guessable_changes {
             None => self.flags.iter().any(|flag| flag == GUESSABLE).into(),
-            Some(0 | 1) => return Err(invalid("gives a number of changes that its flags give")),
+            Some(0 | 1) => return Err(invalid("repeats a count that its flags imply")),
             Some(changes) => changes,
         };
         let withheld = self.withheld.as_ref();
         let withheld =
-            withheld.map(|text| base64(text, "withheld part of the header", WITHHELD_BYTES_MAX));
+            withheld.map(|text| base64(text, "header member `withheld`", WITHHELD_BYTES_MAX));
         // Counted before the contents are decoded.
         bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;

@@ -150,7 +150,7 @@ impl Address {
             return refuse("the URL names no bucket, as in s3://bucket/path");
         }
         if Path::parse(url.path().trim_matches('/')).is_err() {
-            return refuse("the path in the URL is not allowed for objects");
+            return refuse("the path in the URL is invalid in object names");
         }
         if let Some((name, _)) = url
             .query_pairs()
@@ -239,7 +239,7 @@ impl Address {
                 .map(|store| Box::new(store) as _),
         };
         let below = Path::parse(url.path().trim_matches('/'))
-            .map_err(|_| Error::Address("the path in the URL is not allowed for objects".into()))?;
+            .map_err(|_| Error::Address("the path in the URL is invalid in object names".into()))?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
     }
 }
@@ -279,7 +279,7 @@ fn check_server(url: &Url) -> Result<()> {
     }
     if url.password().is_some() {
         return refuse(
-            "the URL of a server has a token, but no password: https://TOKEN@server/account/vault",
+            "the URL of a server takes a token, no password: https://TOKEN@server/account/vault",
         );
     }
     if url.username().len() > TOKEN_BYTES_MAX {

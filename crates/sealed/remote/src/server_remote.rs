@@ -415,7 +415,7 @@ async fn collect(mut answer: Response, bytes_max: u64) -> Tried<Vec<u8>> {
 async fn document<T: DeserializeOwned>(answer: Response) -> Tried<T> {
     let bytes = collect(answer, ANSWER_BYTES_MAX).await?;
     serde_json::from_slice(&bytes).map_err(|_| {
-        let text = "the answer is not one of a Strongroom server".to_owned();
+        let text = "the answer is not from a Strongroom server".to_owned();
         Failure::Final(Error::Other(text))
     })
 }

@@ -39,7 +39,7 @@ impl IntoResponse for Refused {
         let Self(refusal) = self;
         let mut answer = document(&refusal.problem());
         *answer.status_mut() =
-            StatusCode::from_u16(refusal.status()).expect("the statuses of refusals are statuses");
+            StatusCode::from_u16(refusal.status()).expect("each refusal has a valid HTTP status");
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         headers.insert(REFUSAL_HEADER, HeaderValue::from_static(refusal.code()));
@@ -59,7 +59,7 @@ impl IntoResponse for Refused {
 
 /// An answer that is a JSON document.
 pub(crate) fn document(value: &impl Serialize) -> Response {
-    let text = serde_json::to_vec(value).expect("these documents have strings and numbers alone");
+    let text = serde_json::to_vec(value).expect("these documents have only strings and numbers");
     let mut answer = Response::new(Body::from(text));
     let json = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(CONTENT_TYPE, json);

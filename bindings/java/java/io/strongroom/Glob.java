@@ -20,7 +20,7 @@ final class Glob {
     static PathMatcher matcher(String syntaxAndPattern) {
         int colon = syntaxAndPattern.indexOf(':');
         if (colon <= 0) {
-            throw new IllegalArgumentException("a pattern begins with glob: or regex:");
+            throw new IllegalArgumentException("a pattern must begin with glob: or regex:");
         }
         String syntax = syntaxAndPattern.substring(0, colon);
         String pattern = syntaxAndPattern.substring(colon + 1);

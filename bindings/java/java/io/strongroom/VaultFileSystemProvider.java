@@ -211,7 +211,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
                 throw new NullPointerException("an option is null");
             }
             if (!(option instanceof StandardOpenOption) && option != LinkOption.NOFOLLOW_LINKS) {
-                throw new UnsupportedOperationException("a vault knows no option " + option);
+                throw new UnsupportedOperationException("a vault does not support the option " + option);
             }
         }
         boolean appends = options.contains(StandardOpenOption.APPEND);
@@ -314,7 +314,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     public void copy(Path source, Path target, CopyOption... options) throws IOException {
         Set<CopyOption> chosen = options(options);
         if (chosen.contains(StandardCopyOption.ATOMIC_MOVE)) {
-            throw new UnsupportedOperationException("a copy is not atomic");
+            throw new UnsupportedOperationException("ATOMIC_MOVE is not supported for a copy");
         }
         VaultPath from = open(source);
         VaultPath to = writable(target);
@@ -331,7 +331,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
                 throw new NullPointerException("an option is null");
             }
             if (!(option instanceof StandardCopyOption) && option != LinkOption.NOFOLLOW_LINKS) {
-                throw new UnsupportedOperationException("a vault knows no option " + option);
+                throw new UnsupportedOperationException("a vault does not support the option " + option);
             }
         }
         return Set.copyOf(Arrays.asList(options));
@@ -409,7 +409,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     public void move(Path source, Path target, CopyOption... options) throws IOException {
         Set<CopyOption> chosen = options(options);
         if (chosen.contains(StandardCopyOption.COPY_ATTRIBUTES)) {
-            throw new UnsupportedOperationException("a move keeps all attributes");
+            throw new UnsupportedOperationException("COPY_ATTRIBUTES is not supported for a move");
         }
         VaultPath from = writable(source);
         VaultPath to = writable(target);

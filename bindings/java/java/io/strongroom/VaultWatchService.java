@@ -53,7 +53,7 @@ final class VaultWatchService implements WatchService {
             } else if (kind == null) {
                 throw new NullPointerException("an event is null");
             } else if (kind != StandardWatchEventKinds.OVERFLOW) {
-                throw new UnsupportedOperationException("no events of the kind " + kind);
+                throw new UnsupportedOperationException("a vault has no events of the kind " + kind);
             }
         }
         if (kinds.isEmpty()) {

@@ -31,7 +31,7 @@ pub(crate) struct Hash {
 /// What of `find` is about contents.
 #[derive(Args, Debug)]
 pub(crate) struct FindContent {
-    /// Find only files whose BLAKE3 hash begins with PREFIX, and files whose SHA-256 hash does, if it was computed earlier
+    /// Find only files whose BLAKE3 hash, or stored SHA-256 hash, begins with PREFIX
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
     /// PREFIX is the beginning of a SHA-256 hash; computes the SHA-256 hash of every file that has none stored

@@ -17,8 +17,8 @@ use crate::terminal::failure::{Failure, Result};
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Copying {
     /// Skip files and directories that match PATTERN; may be given more than once. As in .gitignore, a pattern without a slash matches
-    /// names at any depth; a pattern with a slash matches paths from each source. *, ? and [a-z] match within one name. ** matches
-    /// any number of directories. A pattern with a slash at its end matches only directories
+    /// names at any depth; with a slash, it matches paths below each source. *, ? and [a-z] match within one name. ** matches any
+    /// number of directories. A pattern with a slash at its end matches only directories
     #[arg(long, value_name = "PATTERN", value_parser = Exclude::parse)]
     pub(crate) exclude: Vec<Exclude>,
     /// Compare the content of files that look unchanged

@@ -4,7 +4,7 @@ use crate::terminal::exit_code::ExitCode;
 
 /// What `put` and `get` keep of a file.
 const KEPT: &str = "\
-A copy keeps content with its holes, modes, times and user.* attributes. It keeps symbolic links, pipes, sockets and devices, and hard links \
+A copy keeps content, holes, modes, times and user.* attributes. It keeps symbolic links, pipes, sockets and devices, and hard links \
 between files of the same command. A copy by root also keeps owner, group, capabilities and trusted.* attributes, unless --no-owner is given. \
 At the end the command lists what it could not keep.
 
@@ -78,8 +78,8 @@ pub(crate) fn backup() -> String {
     format!(
         "The backup has the encrypted content of the vault at one moment, and is itself a vault that opens with the same keys. \
          A repeated backup copies only what the folder lacks. The command reads back what it copied; `strongroom verify \
-         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Do not change the folder by other \
-         means: once it was written to as a vault, it is refused as the target of a backup. docs/guide/backup.md explains how other tools \
+         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Do not change the folder \
+         otherwise: after a write to it as a vault, `backup` refuses it as a target. docs/guide/backup.md explains how other tools \
          can copy a backup, and how to restore one.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )
@@ -114,9 +114,9 @@ pub(crate) fn remote_guessable() -> String {
 
 pub(crate) fn remote_prune() -> String {
     format!(
-        "A push does this by itself about once a week, unless the remote was added with --keep. It first marks unreferenced objects as retired; a \
-         push at least a week later deletes those that are still unused. With --now this command deletes them at once. Content that a device \
-         has evicted stays at the remote until that device has synced, for 180 days at most.\n\n{}",
+        "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
+         push at least a week later deletes those that are still unused. With --now this command deletes them at once. Unused content that \
+         a device has evicted stays until that device has synced, for 180 days at most.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -165,7 +165,7 @@ pub(crate) fn sync() -> String {
          which does not reach a mount. In a vault with remotes, it then pulls and pushes: with the named remote, or with all of them.\n\n\
          With --watch the command runs until Ctrl-C, and then exits with code 0. It pushes changes as soon as nothing was written for \
          0.2 seconds; while a program writes without a pause, every 2 seconds. It checks remotes for changes every second while something \
-         changes, and less often the longer nothing does. If a remote cannot be reached, the command tries again after a second, then after \
+         changes, then less and less often (see --every). If a remote cannot be reached, the command tries again after a second, then after \
          longer pauses of at most a minute. With --json each event is one line. The vault can be mounted meanwhile; `mount --sync` does the \
          same by itself.\n\n{}",
         example(&[
@@ -339,7 +339,7 @@ pub(crate) fn compression() -> String {
         "With zstd, new content is compressed in blocks of up to 64 KiB, where that saves space. Content that is already stored \
          stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed. Keep compression off \
          if somebody can add text to a file that also has your secrets, or if the compressed lengths would reveal which file \
-         it is. The setting belongs to this copy of the vault; a recovered vault begins without compression.\n\n{}",
+         it is. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
         example(&[
             "strongroom compression photos",
             "strongroom compression photos zstd",
@@ -352,7 +352,7 @@ pub(crate) fn pin() -> String {
     format!(
         "Pins belong to this copy of the vault, and other devices do not see them. A renamed file or directory stays pinned. `strongroom evict` \
          deletes content by segments of up to 16 MiB, so it also keeps other content in the segments of a pinned file. If you move a file \
-         into a pinned directory and its content is only at a remote, the next pull with changes fetches it, or another `pin`.\n\n{}",
+         into a pinned directory and its content is only at a remote, the next `pin`, or pull that brings changes, fetches it.\n\n{}",
         example(&[
             "strongroom pin photos:/2026",
             "strongroom pin --list photos",
@@ -362,7 +362,7 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote lists now as it was pushed. Names, sizes, times \
+        "The command first asks the remotes, and deletes only content that a remote still lists in full length. Names, sizes, times \
          and snapshots stay, so listing needs no remote. Reading a file fetches the segments that contain it, of up to 16 MiB each, and keeps \
          them. If no remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          Content is deleted by segments. With a path, the command deletes segments of which at least half is content at or below the path. \
@@ -422,7 +422,7 @@ pub(crate) fn repair() -> String {
          replica.json is restored from the second copy beside it. If only the record of a snapshot is left, the snapshot is added to the \
          database again. Content without a name is moved to lost+found. Segment files and \
          snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
-         is deleted only if nothing in it is lost and everything has been stored again elsewhere. The command lists what stays lost \
+         is deleted only if everything in it that files or snapshots use has been stored again elsewhere. The command lists what stays lost \
          with exact byte ranges; reading them gives an error. Storing the same content again repairs it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read. Names that \
          are newer are lost, and their content is moved to lost+found. The command asks before that; where it cannot \

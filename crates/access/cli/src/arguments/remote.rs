@@ -181,7 +181,7 @@ pub(crate) struct Sync {
     /// Run until Ctrl-C: push changes within seconds, and pull what other devices push
     #[arg(long, conflicts_with = "remote")]
     pub(crate) watch: bool,
-    /// With --watch, how often to check a remote while nothing changes: a number with s, m, h or d
+    /// With --watch, how often to check a remote after a long time without changes: a number with s, m, h or d
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "watch")]
     pub(crate) every: Duration,
 }
@@ -255,7 +255,7 @@ pub(crate) struct Clone {
     /// The folder to create; a folder that exists must be empty
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the code that `strongroom device add` shows on another device; give a new passphrase or key file for this device
+    /// Ask for the code that `strongroom device add` shows on another device; this device gets a new passphrase or key file
     #[arg(long, conflicts_with_all = ["recovery_code", "identity"])]
     pub(crate) pair: bool,
     /// Leave the content of files at the remote; reading a file fetches its content, which then stays here

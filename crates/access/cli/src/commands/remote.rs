@@ -152,8 +152,8 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
         }
         (true, Guessable::No) => {
             "from the next push on, remotes have nothing to try passphrases against. Anyone who read a remote before may have a copy: \
-             change the passphrases too (`strongroom key change`). If another device changes keys or devices before \
-             that push, the next sync of this device applies the setting: see `strongroom info` after it"
+             change the passphrases too (`strongroom key change`). If another device changes keys or devices \
+             first, the setting waits for the next sync here: then check `strongroom info`"
         }
     })
 }

@@ -219,7 +219,7 @@ fn identity(path: &Path) -> Result<AgeIdentity> {
                 let text = std::str::from_utf8(&text)
                     .map_err(|_| Failure::usage("the passphrase is not UTF-8"))?;
                 match AgeIdentity::parse(&content, Some(text)) {
-                    Err(_) if attempt < ATTEMPTS => tell("the key does not open; try again"),
+                    Err(_) if attempt < ATTEMPTS => tell("wrong passphrase; try again"),
                     identity => return identity.map_err(|error| wrong(&error)),
                 }
                 attempt += 1;

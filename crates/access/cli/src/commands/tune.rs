@@ -240,7 +240,7 @@ impl Table {
             )?,
             (None, _) => writeln!(
                 out,
-                "sealing: on a thread per core; the time was too short to measure other numbers"
+                "sealing: on a thread per core; no time was left to measure fewer threads"
             )?,
         }
         writeln!(out, "measured in {:.0} s and saved", json.seconds)?;

@@ -113,7 +113,7 @@ fn tell_resumed(report: &VerifyReport) {
     if let Some(stopped) = report.resumed_s {
         let stopped = text_time(seconds(stopped));
         tell(&format!(
-            "strongroom: continued; results from before the stop are as of {stopped}"
+            "strongroom: continued; earlier results are as of {stopped}"
         ));
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn behind_a_commit(
 ) -> Result<()> {
     // No count of changes is that high: this waits for its turn.
     let turn = core.durability.begin(u64::MAX)?;
-    let turn = turn.expect("no count of changes is durable that is never reached");
+    let turn = turn.expect("a count that is never reached is never durable");
     Ok(commit_in_turn(core, turn, work)??)
 }
 

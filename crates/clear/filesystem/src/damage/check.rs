@@ -211,7 +211,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
         node.names += 1;
         if node.kind != entry.kind {
             report.problem(format!(
-                "an entry of directory {} gives inode {} another kind than the inode has",
+                "an entry of directory {} states a wrong kind for inode {}",
                 parent.0, entry.inode.0
             ));
         }

@@ -496,7 +496,7 @@ fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
     };
     match survey.header {
         Ok(header) if opens(header.epoch) => {
-            "it belongs to this vault, but the database does not list it: an older copy of metadata.db was put back, or this file was"
+            "it belongs to this vault, but the database does not list it: this file, or an older metadata.db, was put back"
         }
         Ok(_) => "the database does not list it, and no key of this vault opens it",
         Err(_) => "the database does not list it, and it does not begin like a segment of its name",

@@ -29,7 +29,7 @@ const CALL_BYTES_MAX: usize = 0x1ffff;
 
 const _: () = assert!(
     GATHERED_BYTES_MAX + FRAME_BYTES + SEAL_BYTES <= CALL_BYTES_MAX,
-    "the frame that makes the others due fits the same write"
+    "the frame that triggers the write fits into it"
 );
 
 /// Frames of one log file that SQLite has written and the file does not have yet.

@@ -181,7 +181,7 @@ impl Transaction<'_> {
     pub fn set_base(&mut self, base: Option<Base>) -> Result<()> {
         self.change(0, |writer| {
             if base.is_some_and(|base| base.generation >= writer.history.generation) {
-                return Err(Error::Invalid("a tree covers generations that are over"));
+                return Err(Error::Invalid("a tree must cover only ended generations"));
             }
             // Without a base the next tree is built from nothing, and nobody asks for marks.
             let mark_below = base.map_or(0, |_| writer.history.mark_below);

@@ -47,7 +47,7 @@ pub(crate) fn bytes<const N: usize>(row: &Row<'_>, column: usize) -> Result<[u8;
         .as_blob()
         .map_err(|_| Error::Damaged("a name is not a byte string"))?;
     blob.try_into()
-        .map_err(|_| Error::Damaged("a name has another length"))
+        .map_err(|_| Error::Damaged("a name has a wrong length"))
 }
 
 /// A column that ends with a mark.

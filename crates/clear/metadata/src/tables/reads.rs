@@ -495,7 +495,7 @@ fn together(problems: Vec<String>) -> Vec<String> {
     let (first, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_lost);
     let first = first[0].trim_end_matches(LOST).to_lowercase();
     others.push(format!(
-        "{first} and {} others are in no tree: their rows are missing elsewhere, or the pages are free",
+        "{first} and {} others are in no tree: a table lacks their rows, or the pages are free",
         count - 1
     ));
     others

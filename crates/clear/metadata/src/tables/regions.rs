@@ -93,10 +93,10 @@ impl Cursor {
     fn at(region: u64) -> Result<Self, RegionError> {
         let end = region
             .checked_mul(REGION_BYTES)
-            .ok_or(RegionError("the region is beyond every file"))?;
+            .ok_or(RegionError("the region is beyond 2^64 bytes"))?;
         let region_end = end
             .checked_add(REGION_BYTES)
-            .ok_or(RegionError("the region is beyond every file"))?;
+            .ok_or(RegionError("the region is beyond 2^64 bytes"))?;
         Ok(Self {
             end,
             block: 0,
@@ -297,7 +297,7 @@ mod tests {
             assert!(encode(0, &extents).is_err(), "{extents:?}");
         }
         assert!(encode(1, &[fine]).is_err(), "another region's");
-        assert!(encode(u64::MAX, &[]).is_err(), "a region beyond every file");
+        assert!(encode(u64::MAX, &[]).is_err(), "a region beyond 2^64 bytes");
     }
 
     #[test]

@@ -164,8 +164,8 @@ impl OpenVault {
             self.seal_again()?;
         }
         log::warn!(
-            "another copy of this vault folder continues as the device that this copy was, so this copy is a device of its own from now \
-             on; `strongroom device list` shows both"
+            "another copy of this vault folder uses the same device, so this copy is a device of its own from now on; \
+             `strongroom device list` shows both"
         );
         Ok(())
     }

@@ -20,8 +20,8 @@ const UNFINISHED: &str = "providers.conf.new";
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 
 const HEAD: &str = "\
-# Who computes which algorithm, for every vault of this user: ALGORITHM=PROVIDER, one a line.
-# `strongroom tune` shows both; `strongroom tune --prefer` adds a line, `strongroom tune --reset` removes this file.
+# Provider of each algorithm, for every vault of this user: ALGORITHM=PROVIDER, one a line.
+# `strongroom tune` lists them; `strongroom tune --prefer` adds a line, `strongroom tune --reset` removes this file.
 ";
 
 /// The folder that holds the file.

@@ -248,7 +248,7 @@ fn a_remote_that_lost_its_last_publications_is_named_by_a_pull_too() {
         let pulled = devices.vaults[number].pull(name_of(number), &mut |_| GoOn::Yes);
         let said = pulled.unwrap_err().to_string();
         assert!(
-            said.contains("is older than this device has seen"),
+            said.contains("this device saw a newer state of the remote"),
             "{said}"
         );
     }

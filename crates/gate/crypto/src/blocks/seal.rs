@@ -50,10 +50,7 @@ impl BlockSealer {
         room: impl FnOnce(&BlockId, usize) -> Option<&'a mut [u8]>,
     ) -> BlockHead {
         assert_fits(clear);
-        assert!(
-            !kind.is_compressed(),
-            "who seals content does not compress it"
-        );
+        assert!(!kind.is_compressed(), "content is passed uncompressed");
         let mut room = Some(room);
         if let (Compression::Zstd, Some(compressed)) = (self.compression(), kind.compressed()) {
             let seal = |frame: &[u8]| {

@@ -112,7 +112,7 @@ pub enum UnlockError {
     HandoverForged,
     /// Caller: a passphrase cannot be tried against a header of a remote, which lacks what that takes.
     #[error(
-        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}let a device that has the vault let this one in, with `strongroom device add` there and `strongroom clone --pair` here",
+        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}add this device from one that has the vault, with `strongroom device add` there and `strongroom clone --pair` here",
         instead(others)
     )]
     PassphrasesWithheld {
@@ -121,7 +121,7 @@ pub enum UnlockError {
     },
     /// Tampering or bug: a header of a remote withholds something else than what its passphrase slots take.
     #[error(
-        "the withheld part of the header does not fit its passphrase slots, or is not sealed correctly; a member of this vault wrote it"
+        "in the header from the remote, the sealed data of the passphrase slots does not open or is invalid; a member of this vault wrote it"
     )]
     WithheldForged,
     /// Tampering or a mix-up: a header of a remote lies in the place of `vault.json`.
@@ -135,7 +135,7 @@ pub enum UnlockError {
     /// Caller, or tampering: a passphrase slot wants more than is given unasked, and was not tried; no other one opened.
     #[error(
         "key slot {slot} was not tried: one try would take {} MiB of memory and {passes} passes over that memory. If the slot is \
-         yours, add --allow-memory {}M (a header that somebody else gave you may want this only to keep your machine busy)",
+         yours, add --allow-memory {}M (a header from somebody else may ask for this only to keep your machine busy)",
         memory_kib.div_ceil(1024), memory_kib.div_ceil(1024)
     )]
     CostNotAllowed {
@@ -191,7 +191,7 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys, and this copy uses no device; open this copy's replica.json first, or add this copy as a device"
+        "only a device of this vault may change its keys; first open the device keys of this copy (replica.json), or add this copy as a device"
     )]
     NotADevice,
     /// Tampering: a member's public key is none, so nothing can be granted to it.

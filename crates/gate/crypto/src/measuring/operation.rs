@@ -104,7 +104,7 @@ fn decrypt(aead: &'static dyn Aead, clear: Vec<u8>) -> Operation {
             for (number, ((from, tag), chunk)) in chunks.enumerate() {
                 chunk.copy_from_slice(from);
                 key.open(&nonce(number), chunk, tag)
-                    .expect("what a provider that passed its self-test sealed it opens");
+                    .expect("a tested provider opens what it sealed");
             }
         });
     })
@@ -130,7 +130,7 @@ fn whole(
         _ => Box::new(move || {
             let sealed = black_box(&block.bytes);
             let opened = sealer.open(Epoch(0), Kind::Data, &block.id, clear.len(), sealed);
-            black_box(opened.expect("what a sealer sealed it opens"));
+            black_box(opened.expect("a sealer opens what it sealed"));
         }),
     }
 }
@@ -145,7 +145,7 @@ pub(super) fn sealer(algorithm: Algorithm, wished: &Preferences) -> BlockSealer 
         .copied()
         .find(|suite| Algorithm::aead_of(*suite) == algorithm)
         .expect("every AEAD has a suite");
-    let chosen = Chosen::by(suite, wished).expect("who measures has asked for providers before");
+    let chosen = Chosen::by(suite, wished).expect("the caller found providers before");
     let epochs = vec![(Epoch(0), EpochKey::from_bytes([2; 32]))];
     BlockSealer::new(suite, [0; 16], IdKey::from_bytes([1; 32]), epochs).with_chosen(chosen)
 }

@@ -56,7 +56,7 @@ impl Provider for OpenSsl {
 
 impl Aead for OpenSslAead {
     fn with_key(&self, key: &[u8; KEY_BYTES], work: &mut dyn FnMut(&dyn ChunkKey)) {
-        let cipher = self.0.as_ref().expect("`missing` told otherwise");
+        let cipher = self.0.as_ref().expect("`missing` is asked first");
         work(&OpenSslKey {
             cipher,
             key,

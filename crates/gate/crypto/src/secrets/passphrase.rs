@@ -34,7 +34,7 @@ pub struct Passphrase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PassphraseError {
     /// No character.
-    #[error("the passphrase is empty; choose one of several words")]
+    #[error("the passphrase is empty; choose several words")]
     Empty,
     /// Not text.
     #[error(

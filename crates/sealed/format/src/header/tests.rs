@@ -369,7 +369,7 @@ fn the_mac_must_be_the_line_before_the_checksum() {
     let (before, mac) = body.rsplit_once("  \"mac\"").unwrap();
     let moved = before.replacen("{\n", &format!("{{\n  \"mac\"{mac}"), 1);
     let result = Header::decode(&json_file::close_object(moved.into_bytes()));
-    assert_eq!(result, Err(invalid("has its MAC in another place")));
+    assert_eq!(result, Err(invalid("has its MAC in the wrong place")));
 }
 
 #[test]

@@ -263,13 +263,13 @@ pub(crate) enum Word {
 
 /// Words by which each is known.
 const SAID: [(&str, Word); 17] = [
-    ("a state from before this device was let in", Word::Older),
+    ("a state from before this device was added", Word::Older),
     ("no vault at this remote", Word::NoVault),
     ("no push to this remote is complete", Word::NoPush),
     ("belongs to another vault", Word::OtherVault),
     ("another remote of this vault", Word::OtherRemote),
     ("shows a different history", Word::Forked),
-    ("is older than this device has seen", Word::WentBack),
+    ("this device saw a newer state", Word::WentBack),
     ("has lost", Word::Missing),
     ("is missing", Word::Missing),
     ("is longer than", Word::TooLong),
