@@ -2,7 +2,7 @@
 //!
 //! Takes   the address of a remote, an empty folder, and a secret that opens the vault
 //! Gives   a vault with everything that the last push named, including snapshots
-//! Never   trusts the remote: everything from it is verified; touches a folder that holds anything but an unfinished clone
+//! Never   touches a folder that holds anything but an unfinished clone, or trusts the remote: everything from it is verified
 //! Spec    spec/11-sync.md, 11.5
 //!
 //! Invariants

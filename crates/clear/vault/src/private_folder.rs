@@ -2,7 +2,7 @@
 //!
 //! Takes   a user, and that user's session folder for such files
 //! Gives   the folders in which such files of that user may be, and one to put a new file into
-//! Never   uses a folder that another user made or that others may enter; gives up because another user took the name first
+//! Never   uses a folder that another user made or that others may enter, or gives up because another user took the name first
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.

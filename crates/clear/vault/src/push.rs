@@ -2,7 +2,7 @@
 //!
 //! Takes   an open vault, whichever process owns it, and one of its remotes
 //! Gives   the same sealed bytes at the remote, named by a signed publication
-//! Never   seals a block; publishes an object that is not at the remote; overwrites what another device published
+//! Never   seals a block, publishes an object that is not at the remote, or overwrites an object that another device published
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants

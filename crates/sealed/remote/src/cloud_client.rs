@@ -2,8 +2,8 @@
 //!
 //! Takes   requests of the crate `object_store`
 //! Gives   their answers
-//! Never   gives up an upload that makes progress, however slow the line is; keeps more of the answer to an upload than
-//!         `ANSWER_BYTES_MAX`
+//! Never   gives up an upload that makes progress, however slow the line is, or keeps more than `ANSWER_BYTES_MAX` of the
+//!         answer to an upload
 //!
 //! All requests but uploads are sent by that crate, with its read timeout: see `upload.rs`.
 

@@ -8,7 +8,7 @@
 //!
 //! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and prints each step. The repetition is exact,
 //! with one exception: the system draws keys and ids at random. Requests for the objects of one push or pull are sorted
-//! by hash. So they may come in another order, and a fault may hit another one of them.
+//! by hash. So their order may differ, and a fault may hit another request.
 //!
 //! Rules:
 //!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.

@@ -1,7 +1,7 @@
 //! Changes the rows of blocks, of sealed bytes that wait for a segment, and of segments.
 //!
 //! Takes   where sealed bytes are, and how many extents refer to them
-//! Gives   consistent rows: a block without references is removed, together with its bytes and its share of its segment
+//! Gives   consistent rows: a block is removed together with its waiting bytes and its share of its segment
 //! Never   reads or writes sealed bytes other than the waiting ones
 //! Spec    spec/4-metadata.md, 4.5
 //!
