@@ -15,7 +15,7 @@
 //!  (2) Every content was written to a file by some device, or consists of lines of several such contents, each once.
 //!      Every name was given by some device, or is a conflict name or `moved`.
 //!  (3) Without faults all devices reach the same tree in a bounded number of rounds, and then have nothing left to publish.
-//!  (4) At the end all acknowledged data exists, unless a device that knew of it removed it.
+//!  (4) At the end all data acknowledged as durable exists, unless a device that knew of it removed it.
 //!  (5) At the end all devices are sound, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
 //!  (6) A removed device publishes nothing once its removal was published.
 //!  (7) While keys stay the same, a sync seals no content again, except texts that it merges.
