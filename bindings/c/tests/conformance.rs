@@ -1,6 +1,6 @@
 //! A program in C behaves as the conformance table says, through the header and the shared library.
 //!
-//! Goal: C behaves as every other language. Method: the table is written as constants in C; `tests/table/run.c` carries them out.
+//! Goal: C behaves as every other language. Method: the table is written as constants in C; `tests/table/run.c` runs its cases.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

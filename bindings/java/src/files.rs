@@ -5,8 +5,8 @@
 //! Never   waits for a lock: Java does, so that a waiting thread can be interrupted
 //!
 //! Invariants
-//!  (1) Bytes are copied through memory that only this thread uses, at most one transfer at once, because other threads
-//!      can change a Java array.
+//!  (1) Other threads can change a Java array. So bytes are copied through memory that only this thread uses, at most
+//!      `TRANSFER_BYTES_MAX` at a time.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -2,7 +2,7 @@
 //!
 //! Takes   ranges of bytes
 //! Gives   the functions on which the class `RawFile` of `strongroom/_files.py` builds Python's file objects
-//! Never   buffers, or returns more than one transfer in one `read`
+//! Never   buffers, or returns more than `TRANSFER_BYTES_MAX` bytes from one `read`
 //!
 //! Invariants
 //!  (1) Reads fill an object that no other code has yet, and writes use an object that no code changes. So both run

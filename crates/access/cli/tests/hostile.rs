@@ -1,7 +1,7 @@
 //! How each command treats deceptive names, impossible names, circles of directories, and headers that keep a machine busy.
 //!
 //! Method: names that a file system accepts are added by `put`. Names that no file system accepts are written directly
-//! into the database with its key. A person who has a key, or a decaying disk, could cause the same.
+//! into the database with its key. A decaying disk, or a person who has a key, could cause the same.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Changes of keys with the real binary while the vault is mounted: during a write, a kill, a full disk, and read-only.
+//! Changes of keys with the real binary on a mounted vault: during writes, at a kill, on a full disk, on a read-only mount.
 //!
 //! The tests mount, which needs root; without it they report that and skip this part.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

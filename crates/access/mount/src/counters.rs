@@ -2,7 +2,7 @@
 //!
 //! Takes   one `count` per request that the adapter answers
 //! Gives   `RequestCounts`, a copy of all counters
-//! Never   counts requests that the protocol library answers itself: each opcode that it does not know (STATX, TMPFILE,
+//! Never   counts requests that `fuser`, the FUSE library, answers: each opcode that it does not know (STATX, TMPFILE,
 //!         COPY_FILE_RANGE_64, SYNCFS) gets one ENOSYS per connection
 
 use std::sync::Arc;

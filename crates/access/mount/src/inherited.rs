@@ -2,11 +2,11 @@
 //!
 //! Takes   the paths that the process was given, some of which may name such a file (`/dev/fd/N`)
 //! Gives   a process that has only its standard streams and those files open
-//! Never   closes a file that this process opened: it runs before there is one
+//! Never   closes a file that this process opened: it runs before the process opens any
 //!
 //! An inherited file that stays open would stay open as long as the mount: a script's lock would stay locked, and the
-//! reader of a pipe would never see its end. `unsafe` is needed because a file that this program did not open has no
-//! owner that could be dropped.
+//! reader of a pipe would never see its end. `unsafe` is needed because no Rust value owns a file that this program did
+//! not open.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -5,8 +5,8 @@
 //! Gives   one call for each affected mount, on a thread of its own
 //! Never   reacts to panics of other threads: the pool catches those of workers
 //!
-//! The protocol library decodes requests before this crate sees them. With overflow checks it panics at some requests
-//! that any user of the mount can send (a time of -2^63 seconds). So the workspace disables these checks for it.
+//! `fuser`, the FUSE library, decodes requests before this crate sees them. With overflow checks it panics at some
+//! requests that any user of the mount can send (a time of -2^63 seconds). So the workspace disables these checks for it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

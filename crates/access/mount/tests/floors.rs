@@ -1,4 +1,4 @@
-//! The minimum number of requests that the design allows for each operation, under each set of the two options that cost requests.
+//! The minimum number of requests that the design allows for each operation, under each combination of two options.
 //!
 //! Permission checks by the kernel may add one GETATTR of a directory after each change of it. Extended attributes may
 //! add one GETXATTR at the first write to a file, and two for each line of `ls -l`. No other request may be added.

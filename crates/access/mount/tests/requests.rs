@@ -1,4 +1,4 @@
-//! The number of requests that each operation costs. `floors.rs` has the minimum for every set of options.
+//! The number of requests that each operation costs. `floors.rs` has the minimum for every combination of options.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

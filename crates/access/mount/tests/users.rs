@@ -1,4 +1,4 @@
-//! What other users may do on a drive, and the cost of their changes for a program. The other users are other processes.
+//! What other users may do on a drive, and that a changed program loses its privileges. Other users are other processes.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -3,14 +3,14 @@
 //! Takes   a store, segments, keys and the external services
 //! Gives   three parts, each with its own locks, that do not use one another: `Content` (nodes in memory), `Blocks`
 //!         (where sealed blocks are) and `Durability` (what is durable); and the fields that belong to none of them
-//! Never   drains, appends or commits: the folders that use this one do
+//! Never   drains, appends or commits: the modules that use it do
 //!
 //! Lock order, outermost first:
 //!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (every mutation holds it shared; a barrier or a
 //!   transaction holds it exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
 //! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Code that
-//! moves blocks out of segments (`RoomState::reclaiming`) takes that before the gate. All other locks are held for
-//! memory work only, and are taken after these.
+//! moves blocks out of segments takes `RoomState::reclaiming` before the gate. All other locks are held for memory work
+//! only, and are taken after these.
 //!
 //! Invariants
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is

@@ -1,7 +1,7 @@
 //! Compares two trees node by node: which names were added or removed, even if directories moved.
 //!
 //! Takes   the roots of two trees
-//! Gives   each name that refers to another node, and each node that differs, as it is on both sides
+//! Gives   each name and each node that differs between the trees, as it is on both sides
 //! Never   opens a directory that is the same on both sides
 //!
 //! Memory: about 500 bytes for each name and node that differs.

@@ -6,8 +6,8 @@
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
-//!  (1) Periods are counted back from the newest snapshot, not from the present time. A jump of the clock thus adds periods,
-//!      and removes no earlier snapshot by itself.                                                     [6.10.3]
+//!  (1) Periods are counted back from the newest snapshot, not from the present time. So no snapshot is removed merely
+//!      because the clock jumped.                                                                      [6.10.3]
 
 use std::collections::HashSet;
 

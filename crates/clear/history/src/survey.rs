@@ -1,7 +1,7 @@
 //! Finds out which trees are whole, and which files of the others are damaged. It visits shared nodes once.
 //!
 //! Takes   roots of trees, the blocks, and the ids of those blocks of content that do not open
-//! Gives   the blocks that each node refers to; whether a tree is whole; the paths that are not
+//! Gives   the blocks that each node refers to; whether a tree is whole; the damaged paths
 //! Never   visits the nodes below a node twice, unless damage is among them
 //! Spec    spec/6-history.md, section 6.3; spec/7-recovery.md
 //!

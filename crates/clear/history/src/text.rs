@@ -2,7 +2,7 @@
 //!
 //! Takes   three contents of a file: the common base, and what each side made of it
 //! Gives   one content with the changes of both; nothing if changes touch, or if one of the three contents is not text
-//! Never   leaves out a change, applies one twice, or alters a line or its end; exceeds its bounds, whatever the files hold
+//! Never   leaves out a change, applies one twice, alters a line or its end, or exceeds its bounds, whatever the files hold
 //! Spec    spec/11-sync.md, [11.6.14]
 //!
 //! Invariants

@@ -6,7 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.8
 //!
 //! Invariants
-//!  (1) Wherever SQLite opens a file, there is room for a `ShimFile` and the system's file after it.
+//!  (1) SQLite's memory for an open file has room for a `ShimFile` and, after it, the system's file.
 //!  (2) The pointer in a `LogFile` refers to an open system file: `close` waits until no sync uses it.
 //!  (3) A log is removed only once the file of leaves covers all pages in it.                               [4.12.6]
 //!

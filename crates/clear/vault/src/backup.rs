@@ -2,7 +2,7 @@
 //!
 //! Takes   an open vault, whichever process owns it, and a target folder: a new one, or one with an earlier backup
 //! Gives   the same sealed bytes with the database of one moment. Only files that the target lacks are copied, and read back
-//! Never   opens a block; touches the earlier backup before all new files are durable; keeps files that the vault no longer has
+//! Never   opens a block, touches the earlier backup before all new files are durable, or keeps files that the vault removed
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants

@@ -2,14 +2,14 @@
 //!
 //! Takes   the address of a remote, an empty folder, and a secret that opens the vault
 //! Gives   a vault with everything that the last push named, including snapshots
-//! Never   trusts the remote: everything from it is verified; touches a folder that holds anything but an unfinished clone
+//! Never   touches a folder that holds anything but an unfinished clone, or trusts the remote: everything from it is verified
 //! Spec    spec/11-sync.md, 11.5
 //!
 //! Invariants
 //!  (1) Until the last step the folder is marked as unfinished and is no vault. An interrupted clone continues where it stopped.
 //!  (2) No segment or record is downloaded before the header proved to belong to the intended vault.
-//!  (3) Before content is left at a remote, the remote gets an object that says so; then the log is read, and the content listed
-//!      there. So a device that retires it later finds that object.                                            [11.9.1] [11.9.2]
+//!  (3) Before content is left at a remote, the remote gets an object that says so; then the remote's log and list are checked.
+//!      So a device that retires content later finds that object.                                              [11.9.1] [11.9.2]
 //!  (4) Segments that were not downloaded whole are known only by their tables. A clone fails unless it finds all that its
 //!      snapshots name.
 

@@ -2,8 +2,8 @@
 //!
 //! Takes   an open vault, whichever process owns it, and the longest interval between two looks at a remote
 //! Gives   reports of what was transferred, what failed, and what works again
-//! Never   asks a remote more than once a second while nothing changes; gives up on an unreachable one; polls often where the remote
-//!         reports news itself
+//! Never   asks a remote more than once a second while nothing changes, gives up on an unreachable one, or polls often if the
+//!         remote reports news itself
 //! Spec    spec/11-sync.md, 11.4 and 11.6
 //!
 //! Invariants

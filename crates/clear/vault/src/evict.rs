@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and the log of that remote
 //!      held nothing that this device has not taken in.                                                         [11.9.1]
-//!  (2) Before the remote is asked, it gets an object that announces this. A device that removes something there first publishes
-//!      that, then looks for such objects, and so finds it.                                                     [11.9.2]
+//!  (2) Before the remote is asked, it gets an object that announces the eviction. A device that prunes there publishes first,
+//!      then looks for such objects: so it finds this one.                                                      [11.9.2]
 
 use std::collections::{HashMap, HashSet};
 

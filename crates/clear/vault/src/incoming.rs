@@ -1,7 +1,7 @@
 //! The folder `incoming`: objects from a remote wait there until rows refer to them.
 //!
 //! Takes   objects, and their published hashes
-//! Gives   names for the objects; a folder that the next opening empties, and with it files that were put in place but got no row
+//! Gives   names for the objects, which stay for the next pull; the next opening removes placed files that got no row
 //! Never   removes a file that a row refers to
 //! Spec    spec/11-sync.md, 11.6
 //!

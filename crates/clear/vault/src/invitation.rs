@@ -1,6 +1,6 @@
 //! Lets a new device into a vault that is open here: shows a code, and waits at a remote for a device that knows it.
 //!
-//! Takes   a vault, one of its remotes, the time; and, after a person has agreed, keys that can be changed
+//! Takes   a vault, one of its remotes, the time; and, after a person has agreed, the `Keys` of the vault
 //! Gives   a code; the name and fingerprint of a device that knows it; a header in which that device is a member
 //! Never   lets a device in by itself, or answers more exchanges than a code has tries
 //! Spec    spec/11-sync.md, section 11.7

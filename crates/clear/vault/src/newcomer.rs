@@ -2,7 +2,7 @@
 //!
 //! Takes   the address of a remote, a code, a name, and the secret that will unlock the vault here
 //! Gives   a fingerprint to compare; a vault in which this device is a member and has its own key slot
-//! Never   sends the code, the secret or a private key; trusts data at the remote that is not sealed with the code
+//! Never   sends the code, the secret or a private key, or trusts data at the remote that is not sealed with the code
 //! Spec    spec/11-sync.md, section 11.7
 
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! Lists the blocks in a segment that stays at a remote, without downloading its content.
 //!
 //! Takes   a published segment, and byte ranges of its object
-//! Gives   the place of each block, and the blocks of trees, which are needed here; or the whole segment if that is little more
+//! Gives   the place of each block, and the blocks of trees, which are needed here; or `None`: download the segment whole
 //! Never   accepts a block that does not open under its name, or trusts its place: content is verified when fetched  [11.9.5]
 //! Spec    spec/11-sync.md, 11.5
 //!
 //! Invariants
-//!  (1) If anything in a range is unexpected, the whole segment is downloaded, and its hash decides.
+//!  (1) If anything in a range is unexpected, this gives `None`: the hash of the whole segment decides.
 
 use std::ops::Range;
 

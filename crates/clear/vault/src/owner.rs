@@ -1,8 +1,8 @@
 //! What a process holds while it owns a vault, and in which order it releases these parts.
 //!
 //! Invariants
-//!  (1) Order of closing: clients first, then the file system, and the lock with its last part (`OpenVault`). So the next holder of
-//!      the lock finds nobody else at work.
+//!  (1) Order of closing: clients, then the file system, then the lock, when `OpenVault` is dropped. So the next holder of the
+//!      lock finds nobody else at work.
 
 pub(crate) mod client;
 pub(crate) mod keeper;

@@ -2,13 +2,13 @@
 //!
 //! Takes   a user, and that user's session folder for such files
 //! Gives   the folders in which such files of that user may be, and one to put a new file into
-//! Never   uses a folder that another user made or that others may enter; gives up because another user took the name first
+//! Never   uses a folder that another user made or that others may enter, or gives up because another user took the name first
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.
 //!  (2) What one process puts into its folder, another process of the same user finds: it looks through all such folders.
 //!
-//! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder whose name ends at random is
+//! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder with a random name ending is
 //! made, and found by listing `/tmp`. Folders of other users with such names are skipped: nobody can make a folder that belongs to
 //! somebody else.
 

@@ -11,7 +11,7 @@
 //!  (2) An object is removed only when the grace period has passed since this device first retired it: a device that reads the log
 //!      now may still fetch it.                                                                    [11.8.3]
 //!  (3) A segment is removed only once every device that evicted content has taken in a publication that retires the segment: by
-//!      then it has fetched what it needs of it. A device that was silent for `NEEDS_END` is not waited for.  [11.9.3]
+//!      then each has what it needs. A device that was silent for `NEEDS_END` is not waited for.              [11.9.3]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

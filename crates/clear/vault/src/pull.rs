@@ -2,7 +2,7 @@
 //!
 //! Takes   an open vault, whichever process owns it, and one of its remotes
 //! Gives   the current state joined with the changes of others, and conflict names where both sides changed the same thing
-//! Never   trusts the remote; removes anything that somebody wrote here
+//! Never   trusts the remote, or removes anything that somebody wrote here
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants

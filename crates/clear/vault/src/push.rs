@@ -2,12 +2,12 @@
 //!
 //! Takes   an open vault, whichever process owns it, and one of its remotes
 //! Gives   the same sealed bytes at the remote, named by a signed publication
-//! Never   seals a block; publishes an object that is not at the remote; overwrites what another device published
+//! Never   seals a block, publishes an object that is not at the remote, or overwrites an object that another device published
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants
-//!  (1) Objects are uploaded first, in any order, then the publication that names them. Interrupted at any moment, the remote is as
-//!      it was before, and the next push does not upload the same segments again.                  [11.4.1]
+//!  (1) Objects are uploaded first, in any order, then the publication that names them. After an interruption the published state
+//!      is as it was before, and the next push does not upload the same segments again.            [11.4.1]
 //!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 
 use std::collections::HashMap;

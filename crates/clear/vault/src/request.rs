@@ -2,8 +2,8 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase in clear. `WholeRequest::InstallKeys` carries a header, which is public, with grants that
-//!         only members can open, and a new device, sealed to the device that it replaces
+//! Never   carries a key or a passphrase in clear. `WholeRequest::InstallKeys` carries a public header with grants that only
+//!         members can open, and a new device's secrets, sealed to the device that it replaces
 //!
 //! Invariants
 //!  (1) `PROTOCOL` changes with every change of these types or those in failure.rs, so that two versions never misread each other.

@@ -2,7 +2,7 @@
 //!
 //! Takes   operations by path, as the rest of the public API names them
 //! Gives   the same operations as steps of one request, which `carry_out.rs` carries out
-//! Never   sends a list beyond its bounds, or accepts one from the socket
+//! Never   sends a list beyond its bounds, or accepts such a list from the socket
 
 use std::fmt;
 

@@ -4,7 +4,7 @@
 //! Gives   the hash that `b3sum` or `sha256sum` computes for them
 //! Never   uses a key: the hash is for people who compare, and never part of the format
 //!
-//! Each algorithm has one library: these hashes are computed in parts, which the providers of [2.19] cannot do.
+//! The providers of [2.19] cannot hash in parts. So each algorithm here uses one library, and no provider.
 
 use sha2::Digest as _;
 

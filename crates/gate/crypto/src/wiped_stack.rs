@@ -1,8 +1,9 @@
-//! Runs work with secrets on a separate stack, which is wiped before other code can use it.
+//! Runs work with secrets on a separate stack, and wipes its first `WIPED_BYTES` before other code can use them.
 //!
 //! Takes   work to be done
 //! Gives   its result
-//! Never   leaves on a stack any bytes that a function or a library left there
+//! Never   leaves bytes of the work in that part, not even those of libraries, unless the work panics. If no thread can
+//!         be started, the work runs on the caller's stack, which is not wiped
 //!
 //! Values are moved from frame to frame, and no language wipes the frame that they came from. So the result of the work
 //! may hold secrets only through a pointer (`Locked`).

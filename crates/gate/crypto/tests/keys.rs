@@ -1,6 +1,6 @@
 //! Vaults written by an independent implementation of spec/1-keys.md, and variants with one fault each.
 //!
-//! Argon2id runs here at the real minimum cost: these tests use no feature that the product lacks.
+//! Argon2id runs here at the real minimum cost, without the feature `cheap-argon2`.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

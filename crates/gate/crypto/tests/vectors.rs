@@ -1,5 +1,5 @@
-//! Walks `spec/vectors/block`. Content that an independent implementation sealed, we seal to the same bytes and open;
-//! its faulty vectors we refuse, for the stated reason.
+//! Walks `spec/vectors/block`. We seal content to the same bytes as an independent implementation, and open them. We
+//! refuse its faulty vectors, for the stated reason.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@
 //! Never   panics, or allocates more than in proportion to the given bytes
 //! Spec    spec/3-segment.md
 //!
-//! Layout, little-endian: count u32, then for each entry id 32 ‖ kind u16 ‖ clear length u32. A table of contents may
-//! be followed by zeros, because no batch has its first block at offset 0.
+//! Layout, little-endian: count u32, then for each entry id 32 ‖ kind u16 ‖ clear length u32. In a table of contents an
+//! offset precedes each index. Offset 0 ends the table: only zeros follow.
 
 use crate::BlockId;
 use crate::limits::BLOCK_BYTES_MAX;

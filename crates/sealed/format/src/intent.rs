@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) Header and records begin and end on a sector boundary.                            [8.1]
-//!  (2) A record names its file and has the number after that of the record before. So bytes left over from an earlier
-//!      use of the same place are never taken as part of a later chain.                   [8.3]
+//!  (2) A record names its log, and its number follows the previous record's. So bytes left over from an earlier use of
+//!      the same place are never taken as part of a later chain.                          [8.3]
 //!  (3) From version 1 on, the clear head shows a record's length in sectors only, and a record has no run of zeros.  [8.13]
 
 use crate::block::Epoch;

@@ -2,10 +2,10 @@
 //!
 //! Takes   requests of the crate `object_store`
 //! Gives   their answers
-//! Never   gives up an upload that makes progress, however slow the line is; keeps more of the answer to an upload than
-//!         `ANSWER_BYTES_MAX`
+//! Never   gives up an upload that makes progress, however slow the line is, or keeps more than `ANSWER_BYTES_MAX` of the
+//!         answer to an upload
 //!
-//! All other requests are sent by that crate itself, with its read timeout: see `upload.rs`.
+//! All requests but uploads are sent by that crate, with its read timeout: see `upload.rs`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   the fingerprint: SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` shows it
 //! Gives   the client configuration for TLS
-//! Never   accepts another certificate, however it is signed; checks its host name or dates, because the fingerprint identifies it
+//! Never   accepts another certificate, however it is signed, or checks host name or dates: the fingerprint is enough
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) Batches are in the file in the order of their sequences: one lock is held while a batch is written. Copying and
 //!      checksums are done without it.
-//!  (2) Each file that stops being open is reported to the caller with a batch that was appended successfully.
+//!  (2) If a batch began another file, its result names the file that was open before (`Appended::full`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

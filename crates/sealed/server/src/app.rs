@@ -2,7 +2,7 @@
 //!
 //! Takes   requests
 //! Gives   answers
-//! Never   acts for a client without the token of the account in the path, except to report its health and what a server can see
+//! Never   acts without the token of the account in the path, except for the health pages and `/v1/what-we-see`
 //!
 //! Blocking work runs on threads of its own: nothing here waits for a disk.
 

@@ -1,8 +1,8 @@
 //! The database of a server: accounts, vaults, the list of objects, and the order of publications.
 //!
-//! Takes   names, lengths, hashes of tokens
+//! Takes   names, quotas, hashes of tokens; names, lengths, times and file ids of objects; numbers of publications
 //! Gives   the stored entries; refusals
-//! Never   has a token, a byte of an object, or more of a vault than its names
+//! Never   has a token, or bytes of an object
 //!
 //! Invariants
 //!  (1) If several clients create an object with the same name, one succeeds: the transaction decides.

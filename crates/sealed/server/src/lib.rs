@@ -2,7 +2,7 @@
 //!
 //! Takes   a folder, an address to listen on; requests of `strongroom_remote::protocol`
 //! Gives   objects that are created once and read only with the token of their account; notice of new publications
-//! Never   has a key, a file name or a plaintext byte of a vault; keeps or logs a token
+//! Never   has a key, a file name or a plaintext byte of a vault, or keeps or logs a token
 //! Spec    docs/adr/0035-a-server-of-our-own.md; spec/11-sync.md, 11.1
 //!
 //! Invariants

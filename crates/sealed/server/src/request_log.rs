@@ -1,6 +1,6 @@
 //! The log of a server: one line of JSON for each request, on standard error.
 //!
-//! Takes   the form of the request's path, the status of the answer, and the time it took
+//! Takes   the method and the route of the request, its peer and account, the status of the answer, the time it took
 //! Gives   a line
 //! Never   contains a token, the name of an object, or a byte of one
 

@@ -1,4 +1,4 @@
-//! Judges what an fsync of a file system was found to keep, and whether a row of synced content can be compared.
+//! Judges whether a file system's fsync kept what it acknowledged, and whether its figures for synced content fully count.
 //!
 //! Takes   counts that `probe.rs` found
 //! Gives   a judgement in words

@@ -1,4 +1,4 @@
-//! The folder in which workloads run; and the clock, the caches and the processor time that they are measured with.
+//! The folder in which workloads run, and how they are measured: clock, dropped caches, the server's processor time.
 
 use std::cell::Cell;
 use std::fs;

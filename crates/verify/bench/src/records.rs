@@ -1,5 +1,5 @@
-//! Records that can be recognized anywhere. They are appended with an fsync after each, counted in the remains of their
-//! file, and searched for in clear.
+//! Records that can be recognized anywhere. They are appended with an fsync after each, counted after a kill, and
+//! searched for as plaintext in stored files.
 //!
 //! Invariants
 //!  (1) A search reads at most `SEARCHED_BYTES_MAX`, and never a file of another file system.

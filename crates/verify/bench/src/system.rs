@@ -1,6 +1,6 @@
 //! The compared file systems, as one table with an entry for each.
 //!
-//! Gives   how each is made and served, in terms that `serve.rs` carries out; the path and the version of its program
+//! Gives   how `serve.rs` makes and serves each; the path and the version of its program
 //! Never   installs one: `make bench-peers` does; a missing one is named
 
 use std::path::{Path, PathBuf};

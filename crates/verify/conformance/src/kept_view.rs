@@ -2,7 +2,7 @@
 //!
 //! Takes   a file system with a history, and the name of a revision below `.history`
 //! Gives   its tree through the same operations, with erased content as zeros; and which files were erased
-//! Never   changes a snapshot: it tries every change, and reports the answer
+//! Never   changes a snapshot: the file system refuses each attempt
 //! Spec    spec/6-history.md, section 6.8
 
 use std::cell::RefCell;

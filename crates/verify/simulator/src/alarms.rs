@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) No run ends before every simultaneous operation has run once more, so each run meets all of them.
+//!  (1) After each verification, the next one waits until every other operation has ended a round.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -8,15 +8,15 @@
 //!
 //! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and prints each step. The repetition is exact,
 //! with one exception: the system draws keys and ids at random. Requests for the objects of one push or pull are sorted
-//! by hash. So they may come in another order, and a fault may hit another one of them.
+//! by hash. So their order may differ, and a fault may hit another request.
 //!
 //! Rules:
 //!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.
 //!  (2) Every content was written to a file by some device, or consists of lines of several such contents, each once.
 //!      Every name was given by some device, or is a conflict name or `moved`.
 //!  (3) Without faults all devices reach the same tree in a bounded number of rounds, and then have nothing left to publish.
-//!  (4) Everything acknowledged as durable exists then, unless a device that knew of it removed it.
-//!  (5) All devices are sound then, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
+//!  (4) At the end all data acknowledged as durable exists, unless a device that knew of it removed it.
+//!  (5) At the end all devices are sound, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
 //!  (6) A removed device publishes nothing once its removal was published.
 //!  (7) While keys stay the same, a sync seals no content again, except texts that it merges.
 

@@ -1,7 +1,7 @@
 //! Raises the number of files that this process may have open.
 //!
 //! Takes   the limits that it was started with
-//! Gives   the highest permitted number, up to the number that it can use; whether it is enough to serve a mount
+//! Gives   the highest permitted number, at most `WANTED`; whether it is enough to serve a mount
 //! Never   raises it further
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

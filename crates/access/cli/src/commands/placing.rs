@@ -2,7 +2,7 @@
 //!
 //! Takes   a path, and a function that makes or names the node
 //! Gives   the name; an existing node is replaced by one rename
-//! Never   leaves a temporary name, unless killed at that moment
+//! Never   leaves a temporary name, unless it is killed or the removal fails
 
 use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};
 use strongroom::{Error, Links, Vault};

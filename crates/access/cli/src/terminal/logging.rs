@@ -3,7 +3,7 @@
 //! Takes   log records, and panics
 //! Gives   lines on standard error, or in a log file that other users cannot read and that stays small
 //! Never   writes a name, a target or content of the vault, or a secret: our records name only inodes and offsets. Records of
-//!         the protocol library are left out, because they would name files. Of a panic only its place in the code is logged
+//!         `fuser`, the FUSE library, are left out: they would name files. A panic is logged only by its place in the code
 //!
 //! Invariants
 //!  (1) The log takes at most twice `LOG_BYTES_MAX`, plus one line for each process that writes at the same moment.

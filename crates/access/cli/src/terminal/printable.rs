@@ -1,7 +1,7 @@
 //! Makes text from outside safe to show: names, targets, labels, messages, error texts.
 //!
 //! Takes   bytes or text from a vault, a local tree, the command line or another process
-//! Gives   text whose characters are all visible, keep their positions, and do not look like a plain space unless they are one
+//! Gives   text whose characters are all visible, never turn text around, and look like a plain space only if they are one
 //! Never   shows two different names alike because one of them contains an invisible character
 //!
 //! Invariants

@@ -1,5 +1,5 @@
 //! A mount in another process, which shares neither locks nor memory with this one. The reason: a thread that writes to
-//! mapped memory of a file waits for the mount while it holds the memory of its own process.
+//! a mapped file waits for the mount while it holds the memory-map lock of its process.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::fs;

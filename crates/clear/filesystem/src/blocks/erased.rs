@@ -1,4 +1,4 @@
-//! Erased blocks: their rows are left, their bytes are not.
+//! Erased blocks: their rows remain, their bytes are gone.
 //!
 //! Takes   rows of blocks
 //! Gives   the error for a caller that reads an erased block

@@ -1,6 +1,6 @@
 //! Stores sealed blocks: in a batch of a segment, or in the commit itself.
 //!
-//! Takes   sealed blocks; and named content, which is sealed only if no equal block is stored
+//! Takes   sealed blocks; and content with its id, sealed only if no equal block is stored
 //! Gives   one `Placed` per block, in order, and the rows of the segments that got them
 //! Never   opens a block
 

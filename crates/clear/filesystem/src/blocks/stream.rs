@@ -2,7 +2,7 @@
 //!
 //! Takes   pieces of clear content
 //! Gives   their `Placement`
-//! Never   copies a sealed block unless an equal one is stored; never holds more than two rounds of batches in memory
+//! Never   holds more than two rounds of batches in memory
 //!
 //! Content longer than one batch is sealed directly into the memory from which it is written. One round of batches is
 //! sealed while the round before is appended. Each job seals a whole batch, block after block. So all cores seal, each

@@ -8,8 +8,8 @@
 //!  (1) At most one `Node` per inode exists at a time, so its state is in one place.
 //!  (2) A node with changes that are not stored is in the dirty set and is not evicted.
 //!  (3) References outlive the node: an evicted node that the kernel still refers to keeps its count.
-//!  (4) Between two commits the table searches for idle nodes each time it has grown by a quarter. So the cost of a new
-//!      node is bounded even if all nodes are in use.
+//!  (4) Between commits each shard of `NodeTable` searches for idle nodes only when it has grown by a quarter. So the
+//!      cost of a new node is bounded even if all nodes are in use.
 
 use std::collections::HashMap;
 use std::ops::Range;

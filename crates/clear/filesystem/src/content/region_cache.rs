@@ -5,7 +5,7 @@
 //! Never   takes a lock over all nodes: the sum is a counter, and eviction visits nodes one by one
 //!
 //! Invariants
-//!  (1) The gauge is the sum of the costs of all regions in all caches.
+//!  (1) `gauge` is the sum of the costs of all regions in all caches.
 //!  (2) A block is remembered only together with an extent that names it, so its number still means this content. Its
 //!      place may be out of date: code that does not find the block there calls `forget_blocks` and asks the database.
 

@@ -4,7 +4,7 @@
 //! Gives   sealed blocks; the segments; which blocks new content may share
 //! Never   sees nodes or directory entries
 //!
-//! Locks, outermost first: `Sealers` → `placing`. The others are taken for memory work only, and one at a time; `contents` is
+//! Locks, outermost first: `Sealers` → `placing`. The others are taken one at a time, for memory work only; but `contents` is
 //! held over each append.
 
 use std::collections::{HashMap, HashSet};

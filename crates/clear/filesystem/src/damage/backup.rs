@@ -1,4 +1,4 @@
-//! Supports a backup of the vault folder: segment files stay while it copies, and it gets a copy of the database in one state.
+//! Supports a backup of the vault folder: meanwhile segment files stay, and the database is copied in one state.
 //!
 //! Takes   an empty folder for the database
 //! Gives   the database as it is at one moment; every segment that it names stays before and after that moment

@@ -3,7 +3,7 @@
 //!
 //! Takes   the rows, and the lengths of the segment files
 //! Gives   a list of contradictions; empty means sound
-//! Never   changes anything, or opens a block: only reading a file does
+//! Never   changes anything, or opens a block (`verify.rs` opens them)
 //!
 //! Memory: some 50 bytes per inode and 24 per block.
 

@@ -1,7 +1,7 @@
 //! Isolates damage: no new content shares a block that does not open, in this run or a later one.
 //!
 //! Takes   blocks that do not open
-//! Gives   a list of them that outlives this run; rows of wholly lost blocks refer to the lost segment
+//! Gives   a list of them that outlives this run; rows of wholly lost blocks refer to `LOST_SEGMENT`
 //! Never   drops a block that is still referenced
 //! Spec    spec/7-recovery.md, section 7.7
 

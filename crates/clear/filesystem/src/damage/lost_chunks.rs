@@ -2,7 +2,7 @@
 //!
 //! Takes   the remaining sealed bytes of a block that does not open
 //! Gives   a bit for each of its chunks
-//! Never   counts a chunk as sound if only the full proof of the whole block could prove it
+//! Never   counts a chunk as sound if the block can only be proven as a whole
 //! Spec    spec/2-block.md, [2.20] to [2.23]
 
 use std::ops::Range;

@@ -1,12 +1,12 @@
 //! Takes a revision of everything, admits a proven revision, and removes one.
 //!
-//! Takes   a message and tags; a proven revision
-//! Gives   a signed, durable revision; or its space, freed in the background
+//! Takes   a message and tags; a proven revision; the id of one to remove
+//! Gives   a signed, durable revision; the space of a removed one, freed later in the background
 //! Never   blocks a caller longer than a barrier does, or keeps half a revision
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) From the barrier until a revision's tree is counted, no block that existed at the barrier is removed.  [6.6.2]
+//!  (1) From the barrier until the revision is stored, no block that existed at the barrier is removed.  [6.6.2]
 //!  (2) A revision is stored in one transaction with its references and with the base of the next.    [6.6.5]
 
 use strongroom_crypto::{Compression, RevisionSigner};

@@ -4,8 +4,8 @@
 //! Gives   permission or the error to return, and modes
 //! Never   reads or changes a node: every function here is pure
 //!
-//! If `Caller::checks` is `Above`, the functions named `require_…` allow everything. The mode rules hold for every
-//! caller: sgid depends on group membership, and a change of owner removes suid and sgid.
+//! With `Checks::Above` (the kernel has checked already), the functions named `require_…` allow everything. The mode
+//! rules hold for every caller: sgid depends on group membership, and a change of owner removes suid and sgid.
 
 use strongroom_metadata::{Inode, NodeKind};
 

@@ -8,11 +8,10 @@
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
 //!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
-//!  (3) A block of a tree that is here already, and comes again, gets its new place: the place that it has
-//!      on every device. Else each device would remove what the others need, and they would publish it again
+//!  (3) A tree block that is here already and arrives in another segment gets its place there, as on every
+//!      device. Else each device would remove a segment that others use, and they would publish it again,
 //!      without end.                                                                                          [11.6.17]
-//!  (4) The next revision here gets a higher number than all that came. So a revision has a higher number than every
-//!      revision that it builds on.
+//!  (4) The next revision here gets a higher number than all that arrived: higher than all that it builds on.
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) An operation of the list sees the file system as the operations before it left it.
-//!  (2) A file whose content in memory must be stored first is in `pending`. If there is any, the list is not kept.
+//!  (2) `pending` has the files whose content in memory must be stored first. If it has any, the list is rolled back.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -2,13 +2,13 @@
 //!
 //! Takes   a plan made from the newest revision of this device, and the extents and attributes that the plan brings
 //! Gives   the current state with the plan carried out, and a list of changes for the callers that watch them
-//! Never   changes anything that differs from the plan's assumption: then nothing is done, and the plan is made again
+//! Never   changes anything if a name or node differs from the plan's assumption: then the plan is made again
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) Every name and node that the plan changes is in the state that it had when the plan was made.  [11.6.5]
-//!  (2) If nothing else changed since, the current state is exactly the published tree. Then the published revision is
-//!      the base of the next one, and no revision is taken to say the same.                            [11.6.4]
+//!  (2) If the published revision follows the newest one here, and nothing changed here since, the state becomes exactly
+//!      its tree, the base of the next revision; unless a node had to get another number.              [11.6.4]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) The transaction that removes a node's row also takes one reference from each block that the node
 //!      refers to.                                                                                              [6.7.2]
-//!  (2) Nothing is removed while blocks are held.                                                               [6.6.2]
+//!  (2) Nothing is removed while a `HeldBlocks` exists.                                                         [6.6.2]
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Background work: drains by timer and bound, commits, purges, finished segments, and space.
 //!
 //! Takes   notes of work from the operations
-//! Gives   that work done, by one thread or by `tick`. Changes are committed 1 to 2 s after the last one, and every 3 s
-//!         while there are more (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file does nothing
+//! Gives   that work done, by one thread or by `tick`. Changes are committed 1 to 2 s after the last one, but at least
+//!         every 3 s (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file commits nothing
 //! Never   loses a note while the vault is open; after a crash, opening finds the work again from the rows
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,11 +1,12 @@
 //! Begins a new epoch during other operations, and ends the segments of the epoch before.
 //!
 //! Takes   the sealer of a new epoch
-//! Gives   no open segment and no log sealed with keys of an earlier epoch
+//! Gives   the new epoch in use; open segments and the log of the earlier epoch ended
 //! Never   ends a segment under other keys than its own, while its own are available
 //!
 //! Invariants
-//!  (1) A segment that is unfinished when the new epoch begins is ended with the keys of its own epoch.    [3.8]
+//!  (1) A segment that is unfinished when the new epoch begins is ended with the keys of its own epoch. If that is not
+//!      possible then (a full disk), it is ended later without a list of its blocks.                       [3.8]
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::SegmentId;

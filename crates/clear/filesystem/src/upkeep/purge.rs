@@ -1,7 +1,7 @@
 //! Removes, in bounded steps, the rows of large holes and of nodes that have neither names nor references.
 //!
 //! Takes   an inode without names, or an inode with holes
-//! Gives   freed references to its blocks. The row of the inode or hole is removed last, so that after a crash opening
+//! Gives   freed references to its blocks. The row of the inode or hole is removed last, so that opening after a crash
 //!         finds the rest
 //! Never   touches an unbounded number of rows in one hold of the writer
 

@@ -1,4 +1,4 @@
-//! The space of removed content is free again: at once, for the next writer, and within a stated bound.
+//! The space of removed content: the next writer gets it at once, and the waste on the disk stays within a bound.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -1,4 +1,4 @@
-//! The reads of segments for the nodes of snapshots' trees: a node is small, and its neighbours are read next.
+//! How often segments are read for the trees of snapshots: nodes are small, so one read fetches many neighbours.
 
 use strongroom_filesystem::{Caller, Error, InodeId, Listing, Taken};
 use strongroom_history::{NewRevision, RevisionId};

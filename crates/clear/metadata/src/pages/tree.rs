@@ -6,7 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.12
 //!
 //! Invariants
-//!  (1) A node is the keyed hash of its level and its children in order, so a leaf has one place.    [4.12.2]
+//!  (1) A node is the keyed hash of its level and its children in order, so no leaf can move.        [4.12.2]
 //!  (2) `stale` names every group of leaves that changed since its node was computed.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The file of leaves: one for each page of the database file, and the root of the last commit whose pages are all there.
+//! The file of leaves: a leaf for each page of the database file, and the root of the last commit whose pages are all in it.
 //!
 //! Takes   leaves in blocks, and a header
 //! Gives   the same leaves and header, as far as the file reaches

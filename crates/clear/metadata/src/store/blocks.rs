@@ -1,14 +1,14 @@
 //! Changes the rows of blocks, of sealed bytes that wait for a segment, and of segments.
 //!
 //! Takes   where sealed bytes are, and how many extents refer to them
-//! Gives   consistent rows: a block without references is removed, together with its bytes and its share of its segment
+//! Gives   consistent rows: a block is removed together with its waiting bytes and its share of its segment
 //! Never   reads or writes sealed bytes other than the waiting ones
 //! Spec    spec/4-metadata.md, 4.5
 //!
 //! Invariants
 //!  (1) `live_bytes` of a segment is the sum of `sealed_len` over the blocks in it.               [4.5.6]
 //!  (2) A block has bytes in `waiting` exactly while its place is `Waiting`.                      [4.5.7]
-//!  (3) A block without references is removed or released.                                        [4.5.8]
+//!  (3) An unreferenced block is removed, or listed in the table `released`.                      [4.5.8]
 //!  (4) Blocks in a segment that never has a file (of lost or erased blocks) take no space and are not counted.     [4.5.11]
 
 use rusqlite::OptionalExtension;

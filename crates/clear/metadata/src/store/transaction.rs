@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) A change that is the caller's mistake changes nothing. One that fails for another reason fails the store.
-//!  (2) Nothing that a commit needs is in memory only: assigned numbers and the growth of segments are part of it.
-//!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even for a question), no further change is
+//!  (2) A commit stores everything that it needs, also assigned numbers and the growth of segments.
+//!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even by a query), no further change is
 //!      made: it would be stored without the acknowledged changes before it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,10 +1,10 @@
 //! Carries out SQLite's operations on an open file of the VFS.
 //!
 //! Takes   operations on the database, the log and the rollback journal
-//! Gives   each operation on the system's file, counted; one write to the log per commit, with its seal (a few if it is
-//!         long); a second try when the disk is full, after freeing the reserve
-//! Never   lets the database be mapped into memory, answers a request about the log before everything that SQLite wrote to
-//!         it is in the file, or gives a page that is not of the newest commit
+//! Gives   each operation on the system's file, counted; one write to the log per commit (a few for a long one), with its
+//!         seal; a second try when the disk is full, after freeing the reserve
+//! Never   maps the database into memory, answers about the log before all gathered frames are in it, or gives a page
+//!         that is not of the newest commit
 //! Spec    spec/4-metadata.md, 4.8 and 4.12
 //!
 //! Invariants

@@ -1,7 +1,7 @@
 //! Turns an id in the URI of a file into the store that the file belongs to.
 //!
 //! Takes   the `Database` of a store that is being opened
-//! Gives   the parameter for the URI of its database; for the VFS, the `Database` that has an id
+//! Gives   the parameter for the URI of its database; for the VFS, the `Database` for an id
 //! Never   gives the `Database` of a store that was dropped
 //! Spec    spec/4-metadata.md, 4.8.2
 

@@ -1,8 +1,8 @@
 //! Notices that another copy of this folder acts as the same device, and makes this copy a new device.
 //!
 //! Takes   verified publications; the request to become a new device
-//! Gives   a mark, on which the next push acts; room for the other copy's version of a segment that both copies have
-//! Never   treats a copy as an attack, or a publication of this copy as one of another
+//! Gives   a mark, on which the next push acts; segments removed where the other copy's version replaces them
+//! Never   calls a copy an attack, or takes this copy's publication for another's
 //! Spec    spec/11-sync.md, 11.10
 //!
 //! Invariants

@@ -2,14 +2,14 @@
 //!
 //! Takes   publications that were not taken in yet, and the objects that they name, downloaded
 //! Gives   the current state with the changes of both sides; the conflict names that were given
-//! Never   loses what was written here meanwhile: then the plan is made again; fails because there is no room for a merged text:
-//!         then both contents stay
+//! Never   loses what was written here meanwhile (it plans again), or fails for lack of room for a merged text (it keeps both
+//!         contents)
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) Rows for downloaded blocks are added in the transaction that shows the result: an interruption leaves the state before or
 //!      after it.
-//!  (2) No intent record from before a join is replayed onto joined content, whose versions other devices counted.      [8.5]
+//!  (2) No intent record from before a join is replayed onto joined content, whose version other devices set.           [8.5]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -2,8 +2,8 @@
 //!
 //! Takes   a request for a lock on a file
 //! Gives   the lock, now or within a moment; or the answer that somebody else holds it
-//! Never   keeps a lock for longer than its file is open, or stores one: locks end with the process that owns the vault; sees the
-//!         locks of programs on a mount: the kernel keeps those by itself (`mount/src/capabilities.rs`)
+//! Never   keeps a lock for longer than its file is open, stores one (locks end with the process that owns the vault), or sees
+//!         locks of programs on a mount (the kernel keeps those: `mount/src/capabilities.rs`)
 //!
 //! Invariants
 //!  (1) One file is locked by any number of shared holders or by one exclusive one.

@@ -1,4 +1,4 @@
-//! Registers what the database does not know: snapshots are kept again, content gets a name, and other files are set aside.
+//! Registers what the database does not know: snapshots get rows, content gets a name, and other files are set aside.
 //!
 //! Takes   a repair in progress, and the contents of the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A snapshot is kept again by one transaction, with the rows of its blocks and their references.
+//!  (1) One transaction adds a snapshot's row, with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
 

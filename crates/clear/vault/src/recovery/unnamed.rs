@@ -1,4 +1,4 @@
-//! Puts content of segments to which nothing refers into `lost+found`, so that it has a name.
+//! Puts content that nothing refers to into `lost+found`, so that it has a name.
 //!
 //! Takes   a rebuild that has written its snapshots and the current state
 //! Gives   one file for each segment with content to which neither of them refers

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) A frame states the length of its content. It is refused before anything is allocated if that is more
 //!      than a block holds.                                                                    [2.31]
-//!  (2) A frame is refused if bytes follow it, or if anything else is needed to read it.       [2.31]
+//!  (2) A frame is refused if bytes follow it, or if it needs a dictionary.                    [2.31]
 
 use std::cell::RefCell;
 

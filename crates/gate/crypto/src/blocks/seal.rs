@@ -1,8 +1,8 @@
 //! Seals clear blocks, so that nobody without the vault's keys can read, alter or swap them.
 //!
 //! Takes   clear bytes and their kind
-//! Gives   a `SealedBlock`, one tag per chunk longer than its content, named by its `BlockId`. If the sealer compresses
-//!         and that saves enough, the block gets the kind that means compressed
+//! Gives   a `SealedBlock`, named by its `BlockId`: its content, and one tag per chunk. If the sealer compresses and that
+//!         saves enough, the block gets the kind that means compressed
 //! Never   stores, chooses keys, or names a crypto library
 //! Spec    spec/2-block.md, [2.1] to [2.19]
 //!

@@ -1,8 +1,8 @@
-//! Derives a block's id from its content, and the key and nonces that seal it from its id.
+//! Derives a block's id from its content, and from the id the key and nonces that seal the block.
 //!
 //! Takes   kind, compartment (the part of the vault that the keys are for), salt and clear bytes; the keys of the vault
 //! Gives   the `BlockId`, and from it a `BlockSecret` that is used for one plaintext only
-//! Never   encrypts; stores, counts or randomly draws a nonce
+//! Never   encrypts, or stores, counts or randomly draws a nonce
 //! Spec    spec/2-block.md, [2.1] to [2.17]
 //!
 //! Invariants

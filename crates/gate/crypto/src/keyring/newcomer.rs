@@ -6,8 +6,7 @@
 //! Spec    spec/11-sync.md, section 11.7; spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) Whatever a new device sent, the header that lets it in opens for everyone for whom the header before
-//!      it opened.                                                                                             [11.7.7]
+//!  (1) Whatever a new device sent, everyone who could open the old header can open the new one.               [11.7.7]
 
 use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::slot::NewSlot;

@@ -6,8 +6,7 @@
 //! Spec    spec/1-keys.md, [1.7.6] to [1.7.10]
 //!
 //! Invariants
-//!  (1) A key holder makes the same bytes of each form from the other, so no device can find out which form it
-//!      read.                                                                                                   [1.7.8]
+//!  (1) Converting either form gives exactly the bytes of the other, whichever key holder converts it.          [1.7.8]
 
 use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::unlock::check_argon2;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the keys of an epoch and a member's public keys, or a grant and a member's secrets
 //! Gives   a grant for keys, keys for a grant
-//! Never   trusts a grant: anyone who knows the public keys can make one, so only the commitment makes it valid
+//! Never   trusts a grant, which anyone can make: its keys must match the epoch's commitment in a membership record
 //! Spec    spec/1-keys.md, section 1.5
 //!
 //! Invariants

@@ -1,4 +1,4 @@
-//! Hands the secrets of a new device only to the process that acts as the device that it replaces.
+//! Hands the secrets of a new device only to the process of the device that the new one replaces.
 //!
 //! Takes   the old device and the new one
 //! Gives   bytes for a message between two processes, and the new device from these bytes

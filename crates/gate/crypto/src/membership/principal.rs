@@ -2,7 +2,7 @@
 //!
 //! Takes   random bytes, or the seed from a slot or a replica file
 //! Gives   public keys, signatures over membership records, and opened grants (grant.rs)
-//! Never   shows the seed or a secret key; decides what a principal may sign (membership.rs does)
+//! Never   shows the seed or a secret key, or decides what a principal may sign (membership.rs does)
 //! Spec    spec/1-keys.md, section 1.3
 //!
 //! Invariants

@@ -1,4 +1,4 @@
-//! The decoders of snapshot trees: of nodes and revisions, in the form of an opened block or record.
+//! The decoders of snapshot trees: of opened blocks with nodes, and of opened revisions.
 
 use strongroom_crypto::RevisionSigner;
 use strongroom_format::cbor::Encoder;

@@ -6,9 +6,9 @@
 //! Spec    none: test only
 //!
 //! Invariants
-//!  (1) After `sync` and before the next write, every cut leaves exactly the bytes that programs see.
+//!  (1) If no sync failed, every cut between `sync` and the next change leaves exactly the bytes that programs see.
 //!  (2) Sizes become durable in their order. Pages between two syncs become durable in any order, each in any of its versions.
-//!  (3) A page never shows bytes from after a truncation that the cut kept, or from before one that it lost.
+//!  (3) No page shows bytes that a kept truncation removed. Pages from the new size of a lost truncation on show no later writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

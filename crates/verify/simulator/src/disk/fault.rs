@@ -1,6 +1,6 @@
 //! Decides which request to the simulated disk fails, and how.
 //!
-//! Takes   a plan: which error, from the n-th request of one kind on, once or always
+//! Takes   a plan: which error, at the n-th request of a kind or of any, once or from then on
 //! Gives   the outcome of each request
 //! Never   changes what is stored: the disk does, depending on the outcome
 //! Spec    none: test only

@@ -4,8 +4,8 @@
 //! Gives   a mount that is removed when the value is dropped
 //! Never   runs in the process of a program that uses it. The reason: unmapping a file waits for its server, and holds
 //!         a lock that the server needs if both are one process. Never caches writes: a page reaches the disk when
-//!         `write` returns. Only pages that are changed through a memory map (SQLite's index of its log, which no crash
-//!         needs) arrive when the kernel writes them back
+//!         `write` returns. Only pages that are changed through a memory map (SQLite's index of its log, which is rebuilt
+//!         after a crash) arrive when the kernel writes them back
 //! Spec    none: test only
 //!
 //! The kernel handles file locks, because it knows all their users here.

@@ -2,7 +2,7 @@
 //!
 //! Takes   a seed, and a count of random mixtures
 //! Gives   a line for every mixture that shows content of no whole state, or that a verification does not report
-//! Never   mixes the records of two mixtures: each worker has its own user folders
+//! Never   carries a user's records from one mixture to the next: each worker has its own user folders, and empties them
 
 use std::collections::BTreeMap;
 use std::fs;

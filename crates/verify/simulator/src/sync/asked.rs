@@ -1,6 +1,6 @@
 //! Runs a command on a device while the remote lies, and reports its output.
 //!
-//! Takes   a stage, a command, and the state of the remote's objects once the command may see the lie
+//! Takes   a stage, a command, and a function that puts the lie into the remote's objects
 //! Gives   the output; the devices that must be sound afterwards
 //! Never   waits, except for the first event of a continuous sync
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   a folder in which a vault was made or cloned
 //! Gives   the open vault; after a kill, the folder's content of that moment, opened again
-//! Never   works in the background: `drive` does this work
+//! Never   works in the background: callers use `drive`
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,11 +8,11 @@
 //!
 //! Rules for each case:
 //!  (1) The command ends, in a bounded number of requests and in bounded memory.
-//!  (2) The vault is sound afterwards, has everything that it had before, and nothing that no device wrote.
+//!  (2) The vault is sound afterwards. It has everything that it had before, and only content that some device wrote.
 //!  (3) The message fits the event and names the object. The command is silent only if nothing is wrong for this device.
 //!  (4) Once the remote is honest again, all devices and a new one reach the same tree, with everything that was
-//!      acknowledged. A device that was shown a different future has to do what the message says: remove the remote and
-//!      add it again. If the remote lost something for good, the guide's advice is needed: an empty place.
+//!      acknowledged. A device that was shown a diverged history has to do what the message says: remove the remote and
+//!      add it again. If the remote lost something for good, follow the guide: push to an empty remote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
