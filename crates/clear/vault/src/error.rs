@@ -165,9 +165,9 @@ pub enum Error {
          (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault"
     )]
     DeviceReplaced,
-    /// Environment: another device took keys out of use under which something is sealed here.
+    /// Environment: keys were removed, here or on another device, under which something is sealed here.
     #[error(
-        "another device removed old keys, and some files here are still sealed under them. They are being re-sealed; run the same command \
+        "old keys were removed, and some files here are still sealed under them. They are being re-sealed; run the same command \
          again when `strongroom key rotate --status` reports that nothing is left to re-seal"
     )]
     KeysInUse,
