@@ -2,7 +2,7 @@
 //!
 //! Takes   a node, an offset, and whether to find data or a hole
 //! Gives   the reply, from a worker, once the kernel caches nothing of the reported hole
-//! Never   makes the kernel send ranges that are known to be data, but only ranges that look like holes
+//! Never   makes the kernel send ranges that are known to be data: only ranges that look like holes are sent
 //!
 //! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The kernel
 //! asks for data and holes without sending such bytes first. The mount cannot know of mappings, because files are opened

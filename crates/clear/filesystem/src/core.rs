@@ -13,8 +13,8 @@
 //! only, and are taken after these.
 //!
 //! Invariants
-//!  (1) Every namespace mutation happens with the lock of that transaction held, so that its namespace is
-//!      always the state after some prefix of the namespace operations.
+//!  (1) Every namespace mutation happens with the lock of the open transaction held, so that the namespace in the
+//!      transaction is always the state after some prefix of the namespace operations.
 
 pub(crate) mod away;
 pub(crate) mod blocks;
