@@ -2,7 +2,7 @@
 //!
 //! Takes   regions that nobody reads as content any more
 //! Gives   freed references to their blocks
-//! Never   deletes an unbounded number of rows while it holds the lock of the open transaction
+//! Never   changes an unbounded number of rows while it holds the lock of the open transaction
 
 use std::ops::Range;
 
