@@ -7,7 +7,7 @@
 //!         to this mount (invariant 5 of the crate)
 //!
 //! Dropping only attributes never waits in the kernel, so the calling thread does it at once. Dropping content may wait
-//! for a page whose writer waits for attributes, so a thread of its own does it.
+//! for a page whose writer waits for this mount to answer, so a thread of its own does it.
 
 use std::ffi::OsString;
 use std::ops::Range;

@@ -5,8 +5,8 @@
 //! Never   removes a mount that still answers
 //!
 //! Invariants
-//!  (1) Check and mount use the same open folder. A path would let a user who may rename a parent swap the folder in
-//!      between: root would mount elsewhere.
+//!  (1) Check and mount use the same open folder. With a path, a user who may rename a parent folder could swap the folder
+//!      after the check: root would mount elsewhere.
 
 use std::io;
 use std::os::fd::OwnedFd;

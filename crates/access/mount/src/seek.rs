@@ -2,12 +2,12 @@
 //!
 //! Takes   a node, an offset, and whether to find data or a hole
 //! Gives   the reply, from a worker, once the kernel caches nothing of the reported hole
-//! Never   makes the kernel send ranges that are known to be data, but only ranges that look like holes
+//! Never   makes the kernel send ranges that are known to be data: only ranges that look like holes are sent
 //!
-//! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The
-//! kernel asks for data and holes without sending them first, and the mount cannot know of mappings, because files are
-//! opened without a request. So before a reply names a hole, the kernel is made to drop its pages there, and it sends
-//! the written ones first.
+//! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The kernel
+//! asks for data and holes without sending such bytes first. The mount cannot know of mappings, because files are opened
+//! without a request. So before a reply names a hole, the kernel is made to drop its pages there, and it sends the written
+//! ones first.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,11 +7,11 @@
 //! The kernel gives each request to the loop that has listened longest. If a single program sends requests, several
 //! loops would take turns. Each would be asleep at its turn, and its processor's caches would be cold. If many programs
 //! send requests at once, too few loops leave them waiting. The number cannot be known beforehand, so loops try: a loop
-//! rests if few of its last `WINDOW` requests met a busy loop. One of the resting loops checks after `REST` whether it is
-//! needed, unless no requests come.
+//! rests if few of its last `WINDOW` requests came while another loop was busy. One of the resting loops checks after
+//! `REST` whether it is needed, unless no requests come.
 //!
 //! Invariants
-//!  (1) A loop rests only while another loop is active: it had a request before, and does not rest. When the thread of
+//!  (1) A loop rests only while another loop is active, that is, had a request and does not rest. When the thread of
 //!      a loop that had a request ends, all resting loops return to the kernel, which then ends them too.
 //!  (2) While no requests come, no resting loop checks anything.
 

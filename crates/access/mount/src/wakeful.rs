@@ -1,9 +1,9 @@
 //! Keeps idle processors awake while requests follow one another closely.
 //!
 //! Takes   a notice of each request
-//! Gives   short wake-ups, which the kernel guarantees while a file is open (`/dev/cpu_dma_latency`): it is open during
+//! Gives   fast wake-ups, which the kernel guarantees while the file `/dev/cpu_dma_latency` is open: it is open during
 //!         bursts only
-//! Never   keeps it open on a quiet mount; never makes a mount fail: without permission, requests are only slower
+//! Never   keeps that file open on a quiet mount; never makes a mount fail: without permission, requests are only slower
 //! Spec    docs/adr/0006
 //!
 //! A request costs two wake-ups: that of the event loop and that of the caller. On a virtual machine, a wake-up of a

@@ -4,8 +4,8 @@
 //! Gives   the nodes with changes that are not stored; the sums of pending and reserved bytes
 //! Never   seals, or appends to a segment; the invariants are those of `reservation.rs`
 //!
-//! Locks: `Node::flush`, then the writer (the lock of the open transaction), then `Node::lock`; several nodes in the
-//! order of their numbers. Every other lock is held for memory work only, and is taken after `Node::lock`, one at a time.
+//! Locks: `Node::flush`, then the lock of the open transaction, then `Node::lock`; several nodes in the order of their
+//! numbers. Every other lock is held for memory work only, and is taken after `Node::lock`, one at a time.
 
 pub(crate) mod extents;
 pub(crate) mod holes;

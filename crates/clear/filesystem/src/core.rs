@@ -6,15 +6,15 @@
 //! Never   drains, appends or commits: the modules that use it do
 //!
 //! Lock order, outermost first:
-//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (every mutation holds it shared; a barrier or a
-//!   transaction holds it exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
+//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (mutations hold it shared, barriers and transactions
+//!   exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → lock of the open transaction (`store.lock()`) → `Node::lock`
 //! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Code that
 //! moves blocks out of segments takes `RoomState::reclaiming` before the gate. All other locks are held for memory work
 //! only, and are taken after these.
 //!
 //! Invariants
-//!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
-//!      always the state after some prefix of the namespace operations.
+//!  (1) Every namespace mutation happens with the lock of the open transaction held, so that the namespace in the
+//!      transaction is always the state after some prefix of the namespace operations.
 
 pub(crate) mod away;
 pub(crate) mod blocks;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the keys that sign and prove revisions; messages, tags, selectors and paths
 //! Gives   revisions, their differences and their contents
-//! Never   writes a record beside the database: the vault does if asked to
+//! Never   writes the file of a revision's record: the caller's `write_record` does
 //! Spec    spec/6-history.md
 //!
 //! The crate `history` below this one defines trees. The code that changes the store is here (`take`, `erase`) and in

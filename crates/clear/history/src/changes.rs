@@ -1,4 +1,4 @@
-//! Reads the marks of changes, and finds the names that the next tree has to look at.
+//! Reads which changes are marked, and finds the names to look up when the next tree is built.
 //!
 //! Takes   a committed state, and the generation of the newest tree
 //! Gives   for each directory of that tree, the names in it that may have changed

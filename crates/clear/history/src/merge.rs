@@ -1,7 +1,7 @@
 //! Merges the changes that two devices made to one tree: compares each with their common base, and plans what to change here.
 //!
 //! Takes   two differences from one base: *mine*, the state here, and *theirs*, which was published
-//! Gives   a plan: the names and nodes that change to what they are in theirs, and copies of content that would be lost
+//! Gives   a plan: the names and nodes to take over from theirs, and copies of content that would be lost
 //! Never   looks at a disk or a clock: equal differences give equal plans, on every device that can read the same contents
 //! Spec    spec/11-sync.md, 11.6
 //!

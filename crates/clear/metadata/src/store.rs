@@ -1,4 +1,4 @@
-//! An open metadata database: its writer, its readers and its log.
+//! An open metadata database: its writing connection, its readers and its log.
 //!
 //! Takes   the vault folder and the metadata key
 //! Gives   `Transaction`s on the one writing connection and `Reader`s beside it
@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) After a failed change, commit or sync, nothing more is changed until the store is opened again.    [4.7.5]
-//!  (2) Locks are taken in this order: checkpointer, writer.
+//!  (2) Locks are taken in this order: the checkpointer, then the writing connection.
 
 mod blocks;
 pub(crate) mod checkpoint;

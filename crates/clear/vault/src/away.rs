@@ -6,7 +6,7 @@
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! A remote that failed after a wait is skipped for as long as that wait took. So readers of a mount wait at most half of the time,
-//! and not each in turn.
+//! and not one after another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Takes   an open vault; the path of a copy, and a choice
 //! Gives   each copy with the file that it was made of; one transaction that carries out the choice
-//! Never   removes the only content that is left, or treats a name as a conflict name that no merge gives
+//! Never   removes the only content that is left, or treats a name that no merge gives as a conflict name
 //! Spec    spec/11-sync.md, [11.6.3] and [11.6.12]
 //!
 //! Invariants

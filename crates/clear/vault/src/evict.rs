@@ -6,8 +6,8 @@
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
-//!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and the log of that remote
-//!      held nothing that this device has not taken in.                                                         [11.9.1]
+//!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and this device has
+//!      taken in the whole log of that remote.                                                                  [11.9.1]
 //!  (2) Before the remote is asked, it gets an object that announces the eviction. A device that prunes there publishes first,
 //!      then looks for such objects: so it finds this one.                                                      [11.9.2]
 

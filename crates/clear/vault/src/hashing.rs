@@ -1,4 +1,4 @@
-//! Hashes of contents in the public API: the hash of a file, the files of a hash, files that are equal.
+//! Hashes of contents in the public API: the hash of a file, the files with a given hash, and files that are equal.
 //!
 //! Takes   paths, inode numbers, the first digits of a hash
 //! Gives   hashes, and files with all their paths; the same whether this process owns the vault or another does

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Each exchange that was answered counts as a try, whatever its result.                            [11.7.4]
-//!  (2) When the new device is told that it is a member, this is true: its membership is at the remote.   [11.7.8]
+//!  (2) The new device learns that it is a member only once its membership is at the remote.             [11.7.8]
 //!  (3) Keys are changed only right after the publications of others at the remote were pulled.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Finds the newest state of a vault at a remote: its header, its keys, and the content of its publications.
 //!
 //! Takes   a remote, and a secret or keys that open its headers
-//! Gives   a header that opens, and the verified log from its base, the first publication still needed
+//! Gives   a header that opens, and the verified log from its base on (the first publication that is still needed)
 //! Never   uses a header from before a change of members
 //! Spec    spec/11-sync.md, 11.5
 

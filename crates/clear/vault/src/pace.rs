@@ -2,7 +2,7 @@
 //!
 //! Takes   rates, which may change at any time
 //! Gives   remotes that keep to the rates: for pushes and pulls, and for content that is fetched because it is read
-//! Never   slows down a remote that was not obtained from it
+//! Never   slows down a remote that did not go through `limit`
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Content for transactions, and content that replaces all that a file holds.
+//! Content for transactions, and content that replaces the whole content of a file.
 //!
 //! Takes   the steps of a transaction, with content of any length up to `TRANSACTION_CONTENT_BYTES_MAX`
 //! Gives   all of the steps carried out, or none

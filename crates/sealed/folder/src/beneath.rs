@@ -2,7 +2,7 @@
 //!
 //! Takes   the descriptor of a folder, and a path of plain names
 //! Gives   the descriptor of the entry at that path, of whatever type
-//! Never   waits, gets a controlling terminal by opening one, or leaves the folder
+//! Never   waits, gets a controlling terminal by opening a terminal, or leaves the folder
 //!
 //! Invariants
 //!  (1) There are two ways to open: one system call, or one step for each name. Both refuse the same paths.

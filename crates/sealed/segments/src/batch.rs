@@ -6,8 +6,8 @@
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is made, and the
-//!      space left in the file before it is placed there.                                  [3.7]
+//!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is made. The
+//!      space left in the file is checked before the batch is placed there.                                [3.7]
 //!  (2) Blocks follow one another in the order in which they were added; the first follows the header.
 
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) A sequence number is given out after its bytes are written, so that every sync begun later covers them.
-//!  (2) `durable` moves only after every file and folder recorded up to it was synced without an error.
+//!  (2) `durable` rises only after every file and folder recorded up to it was synced without an error.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

@@ -6,7 +6,7 @@
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) `end` moves only after all bytes before it were written. A failed write leaves `end` as it was, and the next
+//!  (1) `end` rises only after all bytes before it were written. A failed write leaves `end` as it was, and the next
 //!      batch overwrites the bytes of the failed one.                                      [3.6]
 //!  (2) Space for the table of contents and the footer is always left.                     [3.7]
 

@@ -1,4 +1,4 @@
-//! Ciphertext that is written or read does not stay in the page cache, except where many small reads at random come back to it.
+//! Ciphertext that is written or read does not stay in the page cache, except near many small random reads.
 
 use std::fs;
 use std::path::Path;

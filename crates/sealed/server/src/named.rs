@@ -2,7 +2,7 @@
 //!
 //! Takes   a name
 //! Gives   the number of a publication; the hash that the bytes must have
-//! Never   refuses a name: an object with any other name is stored like the rest
+//! Never   refuses a name: `ledger.rs` refuses malformed names of publications
 
 use strongroom_remote::ObjectName;
 

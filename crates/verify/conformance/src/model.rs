@@ -5,8 +5,8 @@
 //! Never   syncs, caches, seals or shares anything
 //! Spec    POSIX.1-2017 and the manual pages of Linux for the order of errors
 //!
-//! A clone is a snapshot. Contents are shared until one side changes them, so that a run can keep one snapshot for
-//! every operation. The model has no clock, so it knows a time only if an operation set it.
+//! A clone of the model is a snapshot of it. Contents are shared until one side changes them, so that a run can keep one
+//! snapshot for every operation. The model has no clock, so it knows a time only if an operation set it.
 
 mod content;
 mod namespace;

@@ -1,7 +1,7 @@
 //! Goal: the engine gives the same results as the model, operation by operation, with any syncs and reopenings between
 //! them. Every revision stays equal to the model at the moment when it was taken.
-//! Method: random operations run on both, step by step. Every answer and error must agree, and at the end the whole tree
-//! and the tree of each revision. A difference is shrunk to the shortest sequence that shows it.
+//! Method: random operations run on both, step by step. Every answer and error must agree. At the end, the whole tree and
+//! the tree of each revision must agree too. A difference is shrunk to the shortest sequence that shows it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 

@@ -1,7 +1,7 @@
 //! Verifies and checks sound vaults during all other operations: nothing may be reported as damaged.
 //!
 //! Takes   the number of verifications and checks, and a seed
-//! Gives   their number for each simultaneous operation; the text of each alarm
+//! Gives   how often each simultaneous operation ran; the text of each alarm
 //! Never   damages anything: every report of damage is a false alarm
 //! Spec    spec/7-recovery.md
 //!

@@ -7,8 +7,8 @@
 //!
 //! The three sentences of the contract:
 //!  (1) The namespace is a prefix of the namespace operations.
-//!  (2) Each file's content and size is a prefix of that file's operations. A file that replaced another by rename, or
-//!      got its first name, has its content with that name.
+//!  (2) Each file's content and size is a prefix of that file's operations. If a file replaced another by rename, or
+//!      got its first name, that name never appears without the file's content.
 //!  (3) Everything covered by a sync that returned is included.
 //! Attributes have a sequence for each node, as content has.
 

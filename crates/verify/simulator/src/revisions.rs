@@ -10,7 +10,7 @@
 //!  (2) An existing revision was taken, or its taking had begun; and its removal had not returned.
 //!  (3) Its tree is exactly the state at its barrier, except for erased content.
 //!  (4) Only content that an act should erase is erased.
-//!  (5) Of the content that one act should erase, all is erased or nothing; and all once the act has returned.
+//!  (5) Of the content that one act should erase, all or nothing is erased; once the act has returned, all.
 
 use strongroom::NewRevision;
 use strongroom::records::Records;

@@ -1,6 +1,6 @@
 //! Lets an interrupted command clean up before the process ends by the signal.
 //!
-//! Takes   SIGINT, SIGTERM and SIGHUP, from `watch` on
+//! Takes   SIGINT, SIGTERM and SIGHUP, once `watch` was called
 //! Gives   a failure at the next `check`. At the end the process ends by the same signal, as its parent process expects
 //! Never   delays a second signal: that ends the process at once
 

@@ -1,7 +1,7 @@
 //! Makes text from outside safe to show: names, targets, labels, messages, error texts.
 //!
 //! Takes   bytes or text from a vault, a local tree, the command line or another process
-//! Gives   text whose characters are all visible, never turn text around, and look like a plain space only if they are one
+//! Gives   text without characters that are invisible, reverse the direction of text, or only look like a plain space
 //! Never   shows two different names alike because one of them contains an invisible character
 //!
 //! Invariants

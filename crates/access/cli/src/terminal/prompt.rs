@@ -1,4 +1,4 @@
-//! Asks a user for one line on the terminal, without showing it, or for a yes.
+//! Asks a user on the terminal for a line that is not shown, or for a yes.
 //!
 //! Takes   a prompt
 //! Gives   the typed line

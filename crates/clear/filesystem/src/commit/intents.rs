@@ -19,8 +19,8 @@
 //!      record, the node gets no further record until a commit has stored those bytes.
 //!  (3) The log starts again only when a durable commit holds everything in its records.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions, because they are made under the log's lock.
-//!  (5) A record counts if its number is above `settled` in the database. A missing record is a loss if a record or the
-//!      database reports it, or a later one, as acknowledged.                                               [8.10]
+//!  (5) A record counts if its number is above `settled` in the database. A missing record is a loss if the database or
+//!      another record says that it, or a later one, was acknowledged.                                           [8.10]
 //!
 //! The lock of the log comes before all others (see the head of `core.rs`): it is never taken while another is held.
 

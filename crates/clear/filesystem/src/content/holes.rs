@@ -2,10 +2,10 @@
 //!
 //! Takes   whole regions that a truncation or a hole punch empties
 //! Gives   whether a region is in such a hole; a hole keeps its own row until the last row of its regions is deleted
-//! Never   deletes the rows of more than one step in one hold of the writer
+//! Never   deletes the rows of more than one step while it holds the lock of the open transaction
 //! Spec    spec/4-metadata.md, 4.5.9
 //!
-//! Every method is called with the writer (the lock of the open transaction) held, so that memory and rows agree.
+//! Every method is called with that lock held, so that memory and rows agree.
 //!
 //! Invariants
 //!  (1) Memory holds exactly the rows of the table `hole`; holes of one inode do not overlap.

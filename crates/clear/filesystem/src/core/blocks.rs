@@ -5,7 +5,7 @@
 //! Never   sees nodes or directory entries
 //!
 //! Locks, outermost first: `Sealers` → `placing`. The others are taken one at a time, for memory work only; but `contents` is
-//! held over each append.
+//! held during each append.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! Never   commits: `commit/commits.rs` does
 //!
 //! Invariants
-//!  (1) `changes` rises after a mutation took effect and before it is acknowledged. So a commit that read `changes`
-//!      under the writer covers every mutation counted until then.
+//!  (1) `changes` rises after a mutation took effect and before it is acknowledged. So a commit that read `changes` with
+//!      the lock of the open transaction held covers every mutation counted until then.
 //!  (2) After a failure nothing is acknowledged any more.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Unfinished hashes of file contents, with how far each has come.
+//! Unfinished hashes of file contents, and how far each has come.
 //!
 //! Takes   hashes that were begun and not finished
 //! Gives   an unfinished hash back, if it is of the same content version

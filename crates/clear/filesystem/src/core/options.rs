@@ -1,4 +1,4 @@
-//! What a file system is assembled from, and the options that it runs with.
+//! The parts from which a file system is assembled, and the options with which it runs.
 //!
 //! Takes   stores, keys and the external services (clock, disk, remotes) as values
 //! Gives   the same, named, with defaults

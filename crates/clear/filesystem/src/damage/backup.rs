@@ -1,7 +1,7 @@
 //! Supports a backup of the vault folder: meanwhile segment files stay, and the database is copied in one state.
 //!
 //! Takes   an empty folder for the database
-//! Gives   the database as it is at one moment; every segment that it names stays before and after that moment
+//! Gives   the database as it is at one moment; every segment that it names stays until the backup ends
 //! Never   blocks readers, or blocks writers for longer than the copy of the database takes
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 //!
 //! Takes   regions that nobody reads as content any more
 //! Gives   freed references to their blocks
-//! Never   touches an unbounded number of rows in one hold of the writer
+//! Never   changes an unbounded number of rows while it holds the lock of the open transaction
 
 use std::ops::Range;
 

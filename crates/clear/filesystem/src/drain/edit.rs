@@ -2,7 +2,7 @@
 //!
 //! Takes   extents to insert, and ranges to punch
 //! Gives   consistent rows of regions, references of blocks, and `allocated`
-//! Never   deletes more than a bounded number of rows in one hold of the writer
+//! Never   deletes more than a bounded number of rows while it holds the lock of the open transaction
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! Never   shows bytes of a block that did not open
 //!
 //! Invariants
-//!  (1) All places of a range are looked up in one hold of the node's lock: active → draining → extents.
+//!  (1) All places of a range are looked up while the node stays locked, in this order: active → draining → extents.
 //!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is looked up again.
 //!  (3) The remembered place of a block is tried first, without the database. A block that is no longer there is not
 //!      reported as damaged: only its place in the database counts.

@@ -2,13 +2,13 @@
 //!
 //! Takes   numbers of files, an algorithm, and a bound of bytes to read
 //! Gives   hashes, computed on all cores; the unfinished hash of a large file stays in memory for the next call
-//! Never   gives a hash of bytes that no reader could have seen at one moment, or a stored hash that is of other content
+//! Never   gives a hash of a mix of two states of the content, or a stored hash of other content
 //! Spec    spec/4-metadata.md, 4.11
 //!
 //! Invariants
-//!  (1) A hash is stored only with the writer held, and only if the file still has the version that was read
-//!      and has nothing pending. Then the transaction holds that content, and the row of the inode is part of
-//!      the same commit.                                                                                       [4.11.3]
+//!  (1) A hash is stored only with the lock of the open transaction held, and only if the file still has the version
+//!      that was read and has nothing pending. Then the transaction holds that content, and the row of the inode is
+//!      part of the same commit.                                                                               [4.11.3]
 //!  (2) Every change of content raises the file's version, under the same lock under which the new content becomes
 //!      readable.                                                                                          [4.11.2]
 

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) From the barrier until the revision is stored, no block that existed at the barrier is removed.  [6.6.2]
-//!  (2) A revision is stored in one transaction with its references and with the base of the next.    [6.6.5]
+//!  (2) One transaction stores a revision, its references, and its tree as the base of the next revision.    [6.6.5]
 
 use strongroom_crypto::{Compression, RevisionSigner};
 use strongroom_format::BlockId;

@@ -5,7 +5,7 @@
 //! Never   writes rows: the next commit stores the changes
 //!
 //! Invariants
-//!  (1) A change of attributes, including the length, is made in one hold of the node's state. If it is refused,
+//!  (1) A change of attributes, including the length, is made while the node stays locked. If it is refused,
 //!      nothing has changed. `NodeState::row` decides what a commit stores of it: all or nothing.
 //!  (2) A change of owner, length or content removes suid, sgid and `security.capability`.
 

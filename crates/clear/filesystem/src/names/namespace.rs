@@ -10,7 +10,7 @@
 //! Invariants
 //!  (1) `nlink` of a directory is 2 plus the number of its subdirectories; of any other node it is the number of its entries.
 //!  (2) A directory without `nlink` is removed: it has no entries and accepts none.
-//!  (3) References are taken while the writer is held. So a node is never purged between its look-up and its return.
+//!  (3) References are taken with the open transaction locked, so a node is never purged between its look-up and its return.
 //!  (4) The `size` of a directory is `ENTRY_BYTES` for each of its entries.
 
 use std::sync::Arc;

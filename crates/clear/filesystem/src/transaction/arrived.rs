@@ -2,16 +2,16 @@
 //!
 //! Takes   segments in the vault folder, the blocks in them, and proven revisions whose trees they complete
 //! Gives   rows for all of them, in the same list of operations that makes them visible
-//! Never   counts a block that no revision refers to
+//! Never   adds a row for a block that no revision refers to
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
 //!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
-//!  (3) A tree block that is here already and arrives in another segment gets its place there, as on every
-//!      device. Else each device would remove a segment that others use, and they would publish it again,
-//!      without end.                                                                                          [11.6.17]
-//!  (4) The next revision here gets a higher number than all that arrived: higher than all that it builds on.
+//!  (3) If a tree block that is stored here also arrives in another segment, its row gets the place in the arrived one, as
+//!      on every device. Else each device would remove a segment that others use, and they would publish it again, without
+//!      end.                                                                                                  [11.6.17]
+//!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The operations that taking and freeing revisions needs: barriers, transactions and blocks of trees.
+//! The operations with which revisions are taken and freed: barriers, transactions and blocks of trees.
 //!
 //! Takes   the shared state of an open file system
 //! Gives   moments at which everything is committed; changes of rows; stored and opened blocks

@@ -3,7 +3,7 @@
 //! Takes   an inode without names, or an inode with holes
 //! Gives   freed references to its blocks. The row of the inode or hole is removed last, so that opening after a crash
 //!         finds the rest
-//! Never   touches an unbounded number of rows in one hold of the writer
+//! Never   changes an unbounded number of rows while it holds the lock of the open transaction
 
 use std::sync::Arc;
 

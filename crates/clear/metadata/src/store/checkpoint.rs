@@ -2,7 +2,7 @@
 //!
 //! Takes   a store whose log is longer than its limit
 //! Gives   a log that the next commit starts from the beginning
-//! Never   blocks the writer while most of the log is copied, or commits anything
+//! Never   blocks the writing connection while most of the log is copied, or commits anything
 //! Spec    spec/4-metadata.md, 4.9
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Writes a second database with the state of the last commit, while others keep reading.
 //!
-//! Takes   the held writer, right after a commit; an empty folder
+//! Takes   the lock of the writing connection, right after a commit; an empty folder
 //! Gives   the same pages with their page tree, under the same key, durable and read back
 //! Never   changes the original database
 //! Spec    spec/4-metadata.md

@@ -1,4 +1,4 @@
-//! Counts of the writer, readable without holding the writer.
+//! Counts that the writing connection keeps, readable without its lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   a store
 //! Gives   a `Reader`, whose queries see the newest commit, or one fixed commit through a `Snapshot`
-//! Never   waits for the writer
+//! Never   waits for the writing connection
 //! Spec    spec/4-metadata.md, 4.7
 
 use std::collections::BTreeSet;

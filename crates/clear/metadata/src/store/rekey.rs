@@ -1,13 +1,13 @@
 //! Changes the key of the database while it is in use: the old key opens nothing that is written afterwards.
 //!
-//! Takes   the held writer, right after a commit; the new key; a function that re-seals a page
+//! Takes   the lock of the writing connection, right after a commit; the new key; a function that re-seals a page
 //! Gives   a store that continues under the new key
 //! Never   changes the contents of the old database, or leaves a database that neither key opens
 //! Spec    spec/4-metadata.md, 4.13
 //!
 //! Invariants
 //!  (1) The new database is whole and durable, with its page tree, before anything replaces the old one with it.
-//!  (2) No connection is open while the files are exchanged: the last one to close would remove a log by its name.
+//!  (2) No connection is open while the files are exchanged: closing the last one removes the log by its name, even a new log.
 //!  (3) The first state under the new key has a higher commit number than any state that anyone can have recorded under the old
 //!      key.
 

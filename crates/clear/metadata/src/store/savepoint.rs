@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) A number that was assigned is not assigned again after a rollback.
-//!  (2) The counts that the writer keeps in memory are rolled back together with the tables.
+//!  (2) The counts that the writing connection keeps in memory are rolled back together with the tables.
 
 use std::collections::{BTreeMap, HashSet};
 

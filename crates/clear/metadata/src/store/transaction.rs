@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.7
 //!
 //! Invariants
-//!  (1) A change that is the caller's mistake changes nothing. One that fails for another reason fails the store.
-//!  (2) A commit stores everything that it needs, also assigned numbers and the growth of segments.
+//!  (1) A change refused for the caller's mistake changes nothing. After any other failure the store refuses all changes.
+//!  (2) A commit also stores the numbers that were assigned and the growth of segments.
 //!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even by a query), no further change is
 //!      made: it would be stored without the acknowledged changes before it.
 

@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.2.5
 //!
 //! For a page that does not authenticate, SQLCipher hands zeros to SQLite, and fails later accesses. In the middle of a tree
-//! or of a chain of pages zeros are malformed, so SQLite reports them at once. On the last page of a long value they are
-//! not. So such a value is the last column of its row, and ends with `MARK`, which is not zero.
+//! or of a chain of pages zeros are malformed, so SQLite reports them at once. On the last page of a long value zeros are
+//! well-formed. So such a value is the last column of its row, and ends with `MARK`, which is not zero.
 
 use crate::error::{Error, Result};
 

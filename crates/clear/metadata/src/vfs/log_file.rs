@@ -1,4 +1,4 @@
-//! Shares the log file of a store's writer with a thread that does not hold the writer's connection.
+//! Shares the log file of a store with a thread that does not hold the writing connection.
 //!
 //! Takes   the system's file: when SQLite opens the log, and when it closes it
 //! Gives   that file while it is open

@@ -2,11 +2,11 @@
 //!
 //! Takes   the session of a process that connects to a remote
 //! Gives   publications, sealed and signed; verified ones taken in
-//! Never   connects to a remote itself, or records anything about one that no verified publication says
+//! Never   connects to a remote itself, or stores about a remote what none of its verified publications says
 //! Spec    spec/11-sync.md, 11.3 and 11.4
 //!
 //! Invariants
-//!  (1) The rows about published objects say what that remote's publications say, up to the last one taken in.          [4.14]
+//!  (1) The rows about published objects match the publications of their remote, up to the last publication taken in.    [4.14]
 
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;

@@ -1,4 +1,4 @@
-//! Says whether a remote lacks any of the current state. Frequent calls cost nothing while nothing changes.
+//! Says whether a remote lacks any part of the current state. Frequent calls cost nothing while nothing changes.
 //!
 //! Takes   a remote
 //! Gives   whether a push would publish something

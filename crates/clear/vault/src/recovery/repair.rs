@@ -1,4 +1,4 @@
-//! Repairs what a verification finds: from remotes, from other copies and from tables. It sets aside what cannot be repaired.
+//! Repairs what a verification finds: from remotes, other copies and the current state. It sets aside what cannot be repaired.
 //!
 //! Takes   a vault folder that nobody has open, a secret, and which remotes may be used
 //! Gives   a vault in which everything readable can be found, and a report of exactly what is not readable

@@ -1,7 +1,7 @@
 //! Reads and writes the records of vaults: the record of one vault, and which vaults were seen at a path.
 //!
 //! Takes   a folder of records, a vault
-//! Gives   the places of a vault, where it was seen; what is wrong with a path; a record that continues the existing one
+//! Gives   the places where a vault was seen; what is wrong with a path; a record that continues the existing one
 //! Never   lets an opening fail because nothing can be recorded
 //! Spec    spec/9-seen.md, sections 9.2 and 9.5
 

@@ -6,8 +6,8 @@
 //! Spec    spec/2-block.md, [2.29] to [2.33]
 //!
 //! Invariants
-//!  (1) A frame states the length of its content. It is refused before anything is allocated if that is more
-//!      than a block holds.                                                                    [2.31]
+//!  (1) A frame states the length of its content. If that length is more than a block holds, the frame is refused before
+//!      anything is allocated.                                                                 [2.31]
 //!  (2) A frame is refused if bytes follow it, or if it needs a dictionary.                    [2.31]
 
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 //!
 //! Takes   algorithms, sizes, counts of threads, a clock, and a time limit
 //! Gives   rows: for each algorithm, kind of work, size and count of threads, the figure of every provider that runs here
-//! Never   measures one provider after the other: each round measures all of them in turn, so that a machine that slows
+//! Never   finishes one provider before it begins the next: each round measures all of them, so that a machine that slows
 //!         down meanwhile affects all equally
 //! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!

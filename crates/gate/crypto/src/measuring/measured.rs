@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) For each work and size the fastest on one thread is chosen.
 //!  (2) A row that is incomplete because of the time limit decides nothing.
-//!  (3) Only a long measurement can show that the pool brings no gain: a machine that is busy during a short one (a
-//!      third of a second) gives the same picture.
+//!  (3) Only a long measurement can show that the pool brings no gain: in a short one (a third of a second), other work
+//!      of the machine can hide the gain.
 
 use std::fmt;
 use std::time::Duration;

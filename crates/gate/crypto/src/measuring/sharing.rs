@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
-//!  (2) Smaller calls are sealed on one thread, larger ones with the pool. The boundary is the size that loses the least
-//!      time in total over all measured sizes. So a size whose measurement was disturbed adds only its own loss.
+//!  (2) Smaller calls are sealed on one thread, larger ones with the pool. The boundary is the size for which the sum of the
+//!      losses at all measured sizes is smallest. So a size whose measurement was disturbed adds only its own loss.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) An opened grant is returned only if its keys match the commitment given.       [1.5.4]
-//!  (2) A grant's info binds it to vault, epoch and principal; it opens nowhere else.                   [1.5.2]
+//!  (2) The `info` of HPKE binds a grant to vault, epoch and principal: it opens nowhere else.          [1.5.2]
 
 use crate::keys::{EpochKey, IdKey, KEY_BYTES, Purpose};
 use crate::membership::principal::Principal;

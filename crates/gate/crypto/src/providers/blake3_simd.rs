@@ -1,8 +1,8 @@
 //! The provider over the `blake3` library, with whichever vector instructions it finds at run time.
 //!
-//! The library hashes up to 16 chunks of 1 KiB at once if they are contiguous. The id of a block is hashed with 64
-//! bytes before the content. They shift all chunks, and the library would then hash runs of 1, 1, 2, 4, 8 and so on. It
-//! is faster to copy context and block into one buffer first: 4.6 instead of 3.5 GB/s, from memory and with AVX-512.
+//! The library hashes up to 16 chunks of 1 KiB at once if they are contiguous. For the id of a block, 64 bytes of context
+//! are hashed before the content. They shift all chunks, and the library would then hash runs of 1, 1, 2, 4, 8 and so on.
+//! It is faster to copy context and block into one buffer first: 4.6 instead of 3.5 GB/s, from memory and with AVX-512.
 
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};

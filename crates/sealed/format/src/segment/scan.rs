@@ -1,7 +1,7 @@
 //! Reads a segment file from its beginning up to the first part that is not whole.
 //!
 //! Takes   all bytes of a file
-//! Gives   its batches, and the kind of bytes that follow the last whole one
+//! Gives   its batches, and the kind of bytes that follow the last whole batch
 //! Never   trusts a length that goes beyond the file
 //! Spec    spec/3-segment.md; the invariants are those of `segment.rs`
 

@@ -1,8 +1,8 @@
 //! The list of all commands, as they are run on a hostile folder.
 //!
 //! Takes   the program, whose help is read: a command that is missing here is an error
-//! Gives   arguments for each
-//! Never   omits one silently: commands that use no vault are listed with the reason
+//! Gives   arguments for each command
+//! Never   omits a command silently: commands that use no vault are listed with the reason
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Outcomes that are so by design, with the reason for each: they are counted, and never skipped silently.
+//! Outcomes that the design intends, with the reason for each: they are counted, and never skipped silently.
 //!
 //! Takes   an operation, and the file that it changed
 //! Gives   why a vault may not report it, or may show an older whole state

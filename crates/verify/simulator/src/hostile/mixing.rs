@@ -2,7 +2,7 @@
 //!
 //! Takes   the images of `pages_base`
 //! Gives   every mixture of one and of two pages, and as many random ones as requested; each by its name
-//! Never   leaves a checksum wrong if it needs no key
+//! Never   leaves a checksum wrong that can be computed without a key
 
 use std::collections::BTreeMap;
 use std::fs;

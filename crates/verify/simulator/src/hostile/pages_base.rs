@@ -1,7 +1,7 @@
 //! The states of a vault whose pages are mixed: an older one and two branches of it, each both closed and with a log.
 //!
 //! Takes   a folder to make them in
-//! Gives   images of vault folders, each with a list of its content; every image has the segments of all
+//! Gives   images of vault folders, each with a list of its content; every image has the segments of all images
 //! Never   relies on the tested code alone: content is compared with what was written
 
 use std::collections::BTreeMap;
