@@ -39,9 +39,9 @@ pub enum Error {
 impl From<strongroom_format::FormatError> for Error {
     fn from(error: strongroom_format::FormatError) -> Self {
         Self::Damaged(match error {
-            strongroom_format::FormatError::Invalid { why, .. } => why,
-            strongroom_format::FormatError::TooLong { .. } => "holds something too long",
-            _ => "has an invalid form",
+            strongroom_format::FormatError::Invalid { what, .. } => what,
+            strongroom_format::FormatError::TooLong { .. } => "a record is too long",
+            _ => "a record is invalid",
         })
     }
 }

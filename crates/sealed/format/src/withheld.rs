@@ -14,7 +14,7 @@ use crate::header::{Argon2Parameters, Header, Lock, Slot, SlotId};
 use crate::limits::{SLOT_SEALED_BYTES_MAX, SLOTS_MAX};
 
 /// What errors call what is withheld.
-const WHAT: &str = "header member `withheld`";
+const WHAT: &str = "header field `withheld`";
 
 /// The version inside it.
 const FORMAT: u64 = 1;

@@ -78,8 +78,8 @@ pub(crate) fn backup() -> String {
     format!(
         "The backup has the encrypted content of the vault at one moment, and is itself a vault that opens with the same keys. \
          A repeated backup copies only what the folder lacks. The command reads back what it copied; `strongroom verify \
-         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Do not change the folder \
-         otherwise: after a write to it as a vault, `backup` refuses it as a target. docs/guide/backup.md explains how other tools \
+         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Let nothing else change \
+         the folder: once it is used as a vault, `backup` refuses it as a target. docs/guide/backup.md explains how other tools \
          can copy a backup, and how to restore one.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )
@@ -116,7 +116,7 @@ pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
          push at least a week later deletes those that are still unused. With --now this command deletes them at once. Unused content that \
-         a device has evicted stays until that device has synced, for 180 days at most.\n\n{}",
+         a device has evicted stays until that device syncs, at most 180 days.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -260,8 +260,8 @@ pub(crate) fn ls() -> String {
 pub(crate) fn find() -> String {
     format!(
         "{NAMES}\n\n--hash and --duplicates compute the hash of every file that has none yet, on all cores. The vault stores a hash until \
-         the content changes. Both options print all paths of a file. For --duplicates, empty files do not count, and hard links are one \
-         file.\n\n{}",
+         the content changes. Both options print every hard link of a file. --duplicates skips empty files, and counts the hard links of a \
+         file as one file.\n\n{}",
         example(&[
             "strongroom find photos --name '*.jpg' --type f",
             "strongroom find photos --hash 3ebb61f0",
@@ -352,7 +352,7 @@ pub(crate) fn pin() -> String {
     format!(
         "Pins belong to this copy of the vault, and other devices do not see them. A renamed file or directory stays pinned. `strongroom evict` \
          deletes content by segments of up to 16 MiB, so it also keeps other content in the segments of a pinned file. If you move a file \
-         into a pinned directory and its content is only at a remote, the next `pin`, or pull that brings changes, fetches it.\n\n{}",
+         into a pinned directory and its content is only at a remote, the next `pin` fetches it, and so does a pull that brings changes.\n\n{}",
         example(&[
             "strongroom pin photos:/2026",
             "strongroom pin --list photos",
@@ -362,7 +362,7 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote still lists in full length. Names, sizes, times \
+        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times \
          and snapshots stay, so listing needs no remote. Reading a file fetches the segments that contain it, of up to 16 MiB each, and keeps \
          them. If no remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          Content is deleted by segments. With a path, the command deletes segments of which at least half is content at or below the path. \
@@ -417,8 +417,8 @@ pub(crate) fn repair() -> String {
     format!(
         "Unmount first. Damaged or lost content that was pushed to a remote is fetched from there, and used only if it proves to be what was \
          pushed. Nothing else is fetched; a remote that cannot be reached is reported and skipped. Other damaged \
-         content is replaced from another copy in the vault, if there is one. Damaged snapshot records and \
-         directories are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or \
+         content is replaced from another copy in the vault, if there is one. Damaged records and trees of \
+         snapshots are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or \
          replica.json is restored from the second copy beside it. If only the record of a snapshot is left, the snapshot is added to the \
          database again. Content without a name is moved to lost+found. Segment files and \
          snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \

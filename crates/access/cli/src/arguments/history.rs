@@ -43,7 +43,7 @@ pub(crate) enum SnapshotCommand {
     Keep(SnapshotKeep),
 }
 
-const KEEP: &str = "Of the last N hours (days, …) with a snapshot, the newest snapshot of each hour stays. Snapshots with a tag, or with \
+const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot, the newest snapshot stays. Snapshots with a tag, or with \
     a message that you gave, always stay. Snapshots that `restore` and `put --delete` take before they change files count as \
     scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
     and days are in UTC.\n\n\

@@ -79,7 +79,7 @@ impl ExitCode {
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
-            Self::ReadOnly => "opened for reading only, or in a snapshot",
+            Self::ReadOnly => "read-only: the vault, or a snapshot",
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",

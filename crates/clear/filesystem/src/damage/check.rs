@@ -256,7 +256,7 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
         }
         if node.held != node.allocated {
             report.problem(format!(
-                "inode {id} has {} bytes allocated by its row, but its extents hold {}",
+                "the row of inode {id} counts {} bytes allocated, but its extents hold {}",
                 node.allocated, node.held
             ));
         }
@@ -348,7 +348,7 @@ fn check_hashes(
         reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
             Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
             _ => report.problem(format!(
-                "there is a hash of content {} of inode {}, but no such content",
+                "there is a hash of version {} of inode {}, but no such version",
                 row.version, row.inode.0
             )),
         })?,
