@@ -161,7 +161,7 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     if report.damaged_more > 0 {
         writeln!(
             out,
-            "and content in {} more",
+            "further lost content: {}",
             counted(report.damaged_more, "block")
         )?;
     }

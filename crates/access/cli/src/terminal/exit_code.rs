@@ -94,7 +94,7 @@ impl ExitCode {
             .iter()
             .map(|code| format!("  {:>2}  {}\n", *code as u8, code.meaning()));
         format!(
-            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 plus its number\n",
+            "Exit codes:\n{} 130  ended by Ctrl-C; another signal gives 128 plus its number\n",
             lines.collect::<String>()
         )
     }

@@ -133,7 +133,7 @@ impl Filesystem {
             if counted != segment.live_bytes {
                 let (number, says) = (segment.number.0, segment.live_bytes);
                 report.problem(format!(
-                    "segment {number} has {says} live bytes by its row, but its blocks hold {counted}"
+                    "the row of segment {number} counts {says} live bytes, but its blocks hold {counted}"
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
@@ -252,7 +252,7 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
             ));
         }
         if node.kind == NodeKind::Directory && node.names > 1 {
-            report.problem(format!("directory {id} has {} names", node.names));
+            report.problem(format!("directory {id} has {} names, not one", node.names));
         }
         if node.held != node.allocated {
             report.problem(format!(
