@@ -351,7 +351,7 @@ pub(crate) fn compression() -> String {
 pub(crate) fn pin() -> String {
     format!(
         "Pins belong to this copy of the vault, and other devices do not see them. A renamed file or directory stays pinned. `strongroom evict` \
-         deletes whole segments (encrypted files of up to 16 MiB), so it also keeps other content in the segments of a pinned file. If you move a file \
+         deletes whole segments (files of up to 16 MiB), so it also keeps other content in the segments of a pinned file. If you move a file \
          into a pinned directory and its content is only at a remote, the next `pin` fetches it, and so does a pull that brings changes.\n\n{}",
         example(&[
             "strongroom pin photos:/2026",
@@ -362,9 +362,9 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times \
-         and snapshots stay, so listing needs no remote. Reading a file fetches the segments (encrypted files of up to 16 MiB) that contain it, and keeps \
-         them. If no remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
+        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
+         stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
+         remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          Content is deleted by segments. With a path, the command deletes segments of which at least half is content at or below the path. \
          Content that was not pushed stays. `strongroom backup` needs all content here: --undo fetches it.\n\n{}",
         example(&[
@@ -439,11 +439,11 @@ pub(crate) fn repair() -> String {
 
 pub(crate) fn tune() -> String {
     format!(
-        "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. \
-         Without this command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries \
-         change. What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… \
-         overrides both.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. Each round \
-         measures all providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
+        "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. Without this \
+         command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries change. \
+         What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides \
+         both.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. Each round measures all \
+         providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
         example(&[
             "strongroom tune",
             "strongroom tune --chart providers.svg",

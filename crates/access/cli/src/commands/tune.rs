@@ -61,7 +61,7 @@ fn reset(arguments: &Tune) -> Result<()> {
         out,
         "{}",
         if forgotten {
-            "forgotten; opening a vault measures again"
+            "forgotten; the next opening of a vault measures again"
         } else {
             "there was nothing to forget"
         }
