@@ -168,9 +168,8 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     let progress = report.progress;
     let rate = progress.bytes as f64 / seconds.max(0.001);
     let damaged = match progress.damaged_blocks {
-        0 => "all of them open".to_owned(),
-        1 => "1 does not open".to_owned(),
-        several => format!("{several} do not open"),
+        0 => "none damaged".to_owned(),
+        several => format!("{several} damaged"),
     };
     let sound = match report.is_sound() {
         true => "sound: ",
