@@ -42,7 +42,7 @@ def table(rows):
 def sharing(rows):
     """Microseconds of a call over its size. The figures are MiB/s."""
     microseconds = lambda size, figure: f"{size / 1048576 / figure['median'] * 1e6:.1f}"
-    lines = ["| size | inline | through the pool, on 1 thread | on 2 threads |", "|---:|---:|---:|---:|"]
+    lines = ["| size | calling thread | 1 worker thread | 2 worker threads |", "|---:|---:|---:|---:|"]
     for row in rows:
         cells = [microseconds(row["bytes"], row["inline"])] + [microseconds(row["bytes"], figure) for figure in row["shared"][:2]]
         lines.append(f"| {row['bytes'] // 1024} KiB | {' | '.join(cells)} |")

@@ -175,7 +175,7 @@ fn a_rule_lets_unnamed_snapshots_go_and_a_trial_changes_nothing() {
     let shown = place.keyed(&["snapshot", "keep", "v"]);
     assert_eq!(
         shown,
-        "of automatic snapshots and snapshots without tag and message, 1 hourly stay; all other kinds stay\n"
+        "automatic snapshots and snapshots without tag and message: 1 hourly stay; other snapshots: all stay\n"
     );
     place.keyed_fails(2, &["snapshot", "keep", "v", "--daily", "0"]);
     assert_eq!(place.keyed(&["cat", "v:/.history/h:/file"]), "named");

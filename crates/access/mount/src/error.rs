@@ -67,7 +67,7 @@ pub enum MountError {
         waiting: Waiting,
     },
     /// Environment: the mount ended, and not everything could be stored.
-    #[error("the mount ended badly: {0}")]
+    #[error("the mount did not end properly: {0}")]
     EndedBadly(String),
     /// Environment: some other system call.
     #[error("{what}: {source}")]

@@ -109,7 +109,7 @@ pub enum Error {
     #[error("segments: {0}")]
     Segments(#[source] strongroom_segments::Error),
     /// Environment or tampering: a revision, or a node of its tree, is not as it was written.
-    #[error("{0}")]
+    #[error("the history is damaged: {0}")]
     History(#[source] history::Error),
     /// Environment or tampering: a block of a tree does not open.
     #[error(

@@ -73,7 +73,7 @@ impl Extent {
         if inside {
             Ok(())
         } else {
-            Err(Error::Damaged("an extent leaves its cell or its block"))
+            Err(Error::Damaged("an extent is not inside its cell or block"))
         }
     }
 }

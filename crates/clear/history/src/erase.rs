@@ -201,7 +201,7 @@ impl<B: Blocks> Search<'_, B> {
             .filter(|part| !part.is_empty())
             .collect();
         if parts.is_empty() {
-            return Err(Error::Invalid("cannot erase everything; remove the snapshots").into());
+            return Err(Error::Invalid("the root cannot be erased; remove the snapshots").into());
         }
         let tree = Tree::new(self.blocks);
         let mut states = 0;

@@ -8,10 +8,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// Environment or tampering: a node of a tree, or a revision, is not as it was written.
-    #[error("the history is damaged: {0}")]
+    #[error("{0}")]
     Damaged(&'static str),
     /// Environment or tampering: a block that a tree names is missing.
-    #[error("the history is damaged: a block that it refers to is missing")]
+    #[error("a block that it refers to is missing")]
     MissingBlock,
     /// Tampering: a revision whose signature is by no device of this vault.
     #[error("a revision is forged: no device of this vault signed it")]
@@ -39,9 +39,9 @@ pub enum Error {
 impl From<strongroom_format::FormatError> for Error {
     fn from(error: strongroom_format::FormatError) -> Self {
         Self::Damaged(match error {
-            strongroom_format::FormatError::Invalid { why, .. } => why,
-            strongroom_format::FormatError::TooLong { .. } => "holds something too long",
-            _ => "has an invalid form",
+            strongroom_format::FormatError::Invalid { what, .. } => what,
+            strongroom_format::FormatError::TooLong { .. } => "a record is too long",
+            _ => "a record is invalid",
         })
     }
 }

@@ -98,7 +98,7 @@ impl<'b, B: Blocks> Tree<'b, B> {
         for (index, block) in node.xattrs.0.iter().enumerate() {
             let part = decode_value(&self.blocks.need(Kind::TreeNode, block)?)?;
             if part.len() != VALUE_BLOCK_BYTES_MAX && index + 1 < node.xattrs.0.len() {
-                return Err(Error::Damaged("a part of a value is short").into());
+                return Err(Error::Damaged("a part of a value is too short").into());
             }
             value.extend(part);
         }

@@ -320,7 +320,7 @@ fn update_branch<T: Trie, S: Sink>(
     changes: &[Change<T>],
 ) -> std::result::Result<Part<T>, S::Error> {
     if level >= LEVELS {
-        return Err(Error::Damaged("a tree is deeper than its keys").into());
+        return Err(Error::Damaged("a tree is too deep").into());
     }
     let mut parts: Vec<Part<T>> = Vec::with_capacity(FAN);
     let mut rest = changes;
@@ -436,7 +436,7 @@ fn join<T: Trie, S: Sink>(
                     Node::Leaf(items) => all.extend(items),
                     // (1) holds for what was written: so few bytes are a leaf.
                     Node::Branch(_) => {
-                        return Err(Error::Damaged("a branch holds as little as a leaf").into());
+                        return Err(Error::Damaged("a branch should be a leaf").into());
                     }
                 },
             }

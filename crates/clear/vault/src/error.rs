@@ -151,7 +151,7 @@ pub enum Error {
     RemoteAhead,
     /// Environment: files change faster than what others pushed can be joined with them.
     #[error(
-        "files that another device changed are being changed here all the time; run `strongroom pull` again: it does not repeat what it has fetched"
+        "programs here keep changing files that another device changed; run `strongroom pull` again: it fetches nothing twice"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
@@ -161,7 +161,7 @@ pub enum Error {
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
     #[error(
-        "a newer copy of this folder has replaced the device keys of both copies. To make this copy a device of its own, close the vault \
+        "another copy of this folder replaced the device keys that both had. To make this copy a device of its own, close the vault \
          (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault"
     )]
     DeviceReplaced,

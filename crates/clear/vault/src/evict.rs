@@ -252,7 +252,7 @@ impl Vault {
             0 => Ok(()),
             bytes => Err(Error::ContentAway {
                 bytes,
-                what: format!("at {name}, and no other remote lists them now"),
+                what: format!("only at {name}, as no other remote lists them now"),
             }),
         }
     }

@@ -159,7 +159,7 @@ impl Membership {
             .filter(|change| matches!(change, Change::Begin { .. }))
             .count();
         if begins > 1 || (retires && begins == 0) {
-            return Err(self.forged("removes a member without beginning exactly one epoch"));
+            return Err(self.forged("removes a member and does not begin exactly one epoch"));
         }
         self.change(&body.changes)?;
         if retires {

@@ -503,7 +503,7 @@ fn errors_tell_lengths_and_numbers_but_no_content() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a sealed BatchIndex does not open: it was damaged, altered or swapped; run `strongroom verify`"
+        "sealed data (BatchIndex) does not open: it was damaged, altered or swapped; run `strongroom verify`"
     );
 }
 

@@ -60,7 +60,7 @@ pub enum FormatError {
     },
     /// Argon2id parameters of a passphrase slot that no honest version writes.
     #[error(
-        "a passphrase slot has Argon2id {parameter} {found}, but only {min} to {max} is allowed; choose another cost. If the header was edited, restore the unedited one"
+        "the Argon2id cost of passphrase slots is out of range: {parameter} is {found}, but only {min} to {max} is allowed; choose another cost. If the header was edited, restore the unedited one"
     )]
     Argon2OutOfRange {
         /// Which parameter.

@@ -282,7 +282,7 @@ impl Header {
             }
         }
         if work_kib > ARGON2_WORK_KIB_MAX {
-            let parameter = "memory_kib times passes of all slots";
+            let parameter = "the sum of memory_kib times passes";
             return Err(FormatError::Argon2OutOfRange {
                 parameter,
                 found: work_kib,
@@ -321,14 +321,14 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "has a passphrase slot in the form for remotes without the member `withheld`, or that member without such a slot",
+                "has the field `withheld`, or a passphrase slot in the form for remotes, but not both",
             ));
         }
         let Some(withheld) = &self.withheld else {
             return Ok(());
         };
         bounded(
-            "header member `withheld`",
+            "header field `withheld`",
             withheld.len(),
             WITHHELD_BYTES_MAX,
         )?;

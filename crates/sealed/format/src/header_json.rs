@@ -176,7 +176,7 @@ impl JsonFile {
         };
         let withheld = self.withheld.as_ref();
         let withheld =
-            withheld.map(|text| base64(text, "header member `withheld`", WITHHELD_BYTES_MAX));
+            withheld.map(|text| base64(text, "header field `withheld`", WITHHELD_BYTES_MAX));
         // Counted before the contents are decoded.
         bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;

@@ -209,7 +209,7 @@ fn lock(decoder: &mut Decoder<'_>) -> Result<Lock, FormatError> {
         (3, 1) => Ok(Lock::KeyFile),
         (4, 1) => Ok(Lock::Age),
         (5, 1) => Ok(Lock::Ssh),
-        _ => Err(decoder.invalid("has an unknown lock")),
+        _ => Err(decoder.invalid("has a slot of an unknown kind")),
     }
 }
 

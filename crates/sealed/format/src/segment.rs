@@ -64,7 +64,7 @@ pub enum SegmentFormatError {
     #[error("a byte that must be zero is not zero")]
     NotZero,
     /// It belongs to another file, or to another place in this one.
-    #[error("it belongs to another place")]
+    #[error("it belongs to another file or offset")]
     OutOfPlace,
     /// A length that reaches beyond the file or the limits.
     #[error("its length goes beyond the file or a limit")]

@@ -14,7 +14,7 @@ use crate::header::{Argon2Parameters, Header, Lock, Slot, SlotId};
 use crate::limits::{SLOT_SEALED_BYTES_MAX, SLOTS_MAX};
 
 /// What errors call what is withheld.
-const WHAT: &str = "header member `withheld`";
+const WHAT: &str = "header field `withheld`";
 
 /// The version inside it.
 const FORMAT: u64 = 1;
@@ -83,7 +83,7 @@ impl Header {
         let withheld = |slot: &&mut Slot| slot.lock == Lock::Withheld;
         let mut slots: Vec<_> = self.slots.iter_mut().filter(withheld).collect();
         if slots.len() != count {
-            return Err(decoder.invalid("has another number of slots than the header"));
+            return Err(decoder.invalid("has a different number of slots than the header"));
         }
         for slot in &mut slots {
             decoder.array_exact(6)?;

@@ -160,7 +160,7 @@ impl Remote for Cloud {
                 if all.len() == LISTED_MAX {
                     return Err(StoreError::Generic {
                         store: "remote",
-                        source: format!("has more than {LISTED_MAX} {kind}").into(),
+                        source: format!("too many {kind}: over {LISTED_MAX}").into(),
                     });
                 }
                 if let Some(name) = object

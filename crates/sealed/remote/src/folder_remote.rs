@@ -118,7 +118,7 @@ impl Remote for FolderRemote {
                 continue;
             }
             if all.len() == LISTED_MAX {
-                return Err(Error::Other(format!("has more than {LISTED_MAX} {kind}")));
+                return Err(Error::Other(format!("too many {kind}: over {LISTED_MAX}")));
             }
             // Gone meanwhile, or one of several names of a file.
             if let Ok(Some((len, created_s))) = folder.check_file_and_time(&entry.name) {

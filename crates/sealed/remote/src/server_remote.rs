@@ -286,7 +286,7 @@ impl Remote for ServerRemote {
                     continue;
                 }
                 if all.len() == LISTED_MAX {
-                    return Err(Error::Other(format!("has more than {LISTED_MAX} {kind}")));
+                    return Err(Error::Other(format!("too many {kind}: over {LISTED_MAX}")));
                 }
                 all.push(Listed {
                     name: object.name,

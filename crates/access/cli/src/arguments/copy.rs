@@ -65,10 +65,10 @@ pub(crate) struct Get {
     /// Files and directories to copy, then the target: a local directory, the new name, or "-" for standard output
     #[arg(value_name = "VAULT:PATH… LOCAL", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
-    /// Also copy what can give rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
+    /// Also copy set-user-id and set-group-id bits, capabilities, trusted attributes and devices, which can give rights
     #[arg(long)]
     pub(crate) special: bool,
-    /// Limit the fetching of content that is only at a remote to SIZE bytes a second on average, for example 500K or 2M
+    /// Fetch at most SIZE bytes a second from remotes on average, for example 500K or 2M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) limit_down: Option<u64>,
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub(crate) enum DeviceCommand {
         after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is read from the header (vault.json) and not verified. With --unlock, or an option for the secret, it is verified, and the device of this copy is marked."
     )]
     List(DeviceList),
-    /// Adds a new device: shows a code to type into `strongroom clone --pair` on it, waits for it, and asks before adding it
+    /// Adds a new device: shows a code to type there into `strongroom clone --pair`, waits, and asks before adding it
     #[command(after_help = crate::arguments::help::device_add())]
     Add(DeviceAdd),
     /// Removes a device: it can no longer change keys, and opens nothing that is stored after the removal

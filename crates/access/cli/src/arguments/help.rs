@@ -62,7 +62,7 @@ pub(crate) fn mount() -> String {
 pub(crate) fn umount() -> String {
     format!(
         "Exit code 0 means that everything is stored, the process of the mount has ended, and the disk that holds the vault can be unmounted. \
-         If it has to wait for longer than a second, the command prints why.\n\n\
+         If the command has to wait for longer than a second, it prints why.\n\n\
          Exit code 7 has three causes. Programs use the mount: the command lists them as far as permitted, and the vault stays mounted. \
          Or the mount is gone here, but a container (another mount namespace) still has it after 10 seconds. Or nothing progressed for \
          10 minutes. In the last two cases, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that the process \
@@ -78,8 +78,8 @@ pub(crate) fn backup() -> String {
     format!(
         "The backup has the encrypted content of the vault at one moment, and is itself a vault that opens with the same keys. \
          A repeated backup copies only what the folder lacks. The command reads back what it copied; `strongroom verify \
-         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Do not change the folder \
-         otherwise: after a write to it as a vault, `backup` refuses it as a target. docs/guide/backup.md explains how other tools \
+         FOLDER` reads the whole backup. If a backup is interrupted, the earlier backup stays good. Let nothing else change \
+         the folder: once it is used as a vault, `backup` refuses it as a target. docs/guide/backup.md explains how other tools \
          can copy a backup, and how to restore one.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )
@@ -116,7 +116,7 @@ pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
          push at least a week later deletes those that are still unused. With --now this command deletes them at once. Unused content that \
-         a device has evicted stays until that device has synced, for 180 days at most.\n\n{}",
+         a device has evicted stays until that device syncs, at most 180 days.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -152,7 +152,7 @@ pub(crate) fn pull() -> String {
     format!(
         "A pull joins the changes of other devices with the changes of this device, in one step. If one device removed a file and another \
          changed it, the changed file stays. If two devices changed different lines of a text file, the result has the lines of both. If both \
-         changed the content in another way, the published file keeps the name, and your file is kept beside it under a name like \
+         changed the content in another way, the version that was pushed first keeps the name, and yours is kept beside it under a name like \
          `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Other programs may use the vault meanwhile, also through a mount. If a pull is \
          interrupted, the vault stays as it was, and the next pull does not fetch again what has arrived.\n\n{}",
         example(&["strongroom pull photos", "strongroom pull photos stick"])
@@ -233,7 +233,7 @@ pub(crate) fn get() -> String {
 pub(crate) fn unlock() -> String {
     format!(
         "A process in the background keeps the vault open. Until it ends, commands start at once and ask for no passphrase or key, as while \
-         the vault is mounted. Every program of this user can use the vault then, as with an unlocked ssh-agent; other users \
+         the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; other users \
          cannot, except root. The keys are in locked memory of that process, and never on a disk. The process ends when the time is up, at \
          `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
         example(&[
@@ -260,8 +260,8 @@ pub(crate) fn ls() -> String {
 pub(crate) fn find() -> String {
     format!(
         "{NAMES}\n\n--hash and --duplicates compute the hash of every file that has none yet, on all cores. The vault stores a hash until \
-         the content changes. Both options print all paths of a file. For --duplicates, empty files do not count, and hard links are one \
-         file.\n\n{}",
+         the content changes. Both options print every hard link of a file. --duplicates skips empty files, and counts the hard links of a \
+         file as one file.\n\n{}",
         example(&[
             "strongroom find photos --name '*.jpg' --type f",
             "strongroom find photos --hash 3ebb61f0",
@@ -273,7 +273,7 @@ pub(crate) fn find() -> String {
 pub(crate) fn hash() -> String {
     format!(
         "The vault stores a hash until the content changes, so a second run reads nothing. Paths are relative to the root of the vault: \
-         `b3sum --check` can compare them with a mount or a copy of the vault.\n\n{}",
+         `b3sum --check` can compare the hashes with a mount or a copy of the vault.\n\n{}",
         example(&[
             "strongroom hash photos:/2026/holiday.jpg",
             "strongroom hash -r photos > photos.b3; (cd ~/photos && b3sum --check) < photos.b3",
@@ -351,8 +351,8 @@ pub(crate) fn compression() -> String {
 pub(crate) fn pin() -> String {
     format!(
         "Pins belong to this copy of the vault, and other devices do not see them. A renamed file or directory stays pinned. `strongroom evict` \
-         deletes content by segments of up to 16 MiB, so it also keeps other content in the segments of a pinned file. If you move a file \
-         into a pinned directory and its content is only at a remote, the next `pin`, or pull that brings changes, fetches it.\n\n{}",
+         deletes whole segments (files of up to 16 MiB), so it also keeps other content in the segments of a pinned file. If you move a file \
+         into a pinned directory and its content is only at a remote, the next `pin` fetches it, and so does a pull that brings changes.\n\n{}",
         example(&[
             "strongroom pin photos:/2026",
             "strongroom pin --list photos",
@@ -362,9 +362,9 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote still lists in full length. Names, sizes, times \
-         and snapshots stay, so listing needs no remote. Reading a file fetches the segments that contain it, of up to 16 MiB each, and keeps \
-         them. If no remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
+        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
+         stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
+         remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          Content is deleted by segments. With a path, the command deletes segments of which at least half is content at or below the path. \
          Content that was not pushed stays. `strongroom backup` needs all content here: --undo fetches it.\n\n{}",
         example(&[
@@ -378,7 +378,7 @@ pub(crate) fn evict() -> String {
 pub(crate) fn conflicts() -> String {
     format!(
         "A conflict arises if two devices change one file before either has the change of the other, unless they change different lines of a \
-         text. The published file then keeps the name, and the other version is kept beside it as a conflict copy: \
+         text. The published file (pushed first) then keeps the name, and the other version is kept beside it as a conflict copy: \
          `letter (conflict, DEVICE, TIME).txt`. The command reads every name in the vault, which takes seconds for a million.\n\n{}",
         example(&[
             "strongroom conflicts photos",
@@ -415,10 +415,10 @@ pub(crate) fn verify() -> String {
 
 pub(crate) fn repair() -> String {
     format!(
-        "Unmount first. Damaged or lost content that was pushed to a remote is fetched from there, and used only if it proves to be what was \
+        "Unmount first. Damaged or lost content that was pushed to a remote is fetched from there, and used only if it is exactly what was \
          pushed. Nothing else is fetched; a remote that cannot be reached is reported and skipped. Other damaged \
-         content is replaced from another copy in the vault, if there is one. Damaged snapshot records and \
-         directories are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or \
+         content is replaced from another copy in the vault, if there is one. Damaged records and trees of \
+         snapshots are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or \
          replica.json is restored from the second copy beside it. If only the record of a snapshot is left, the snapshot is added to the \
          database again. Content without a name is moved to lost+found. Segment files and \
          snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
@@ -439,11 +439,11 @@ pub(crate) fn repair() -> String {
 
 pub(crate) fn tune() -> String {
     format!(
-        "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. \
-         Without this command, the first use on a machine measures for 300 ms, and again when the processor, the cores or the libraries \
-         change. What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… \
-         overrides both.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. Each round \
-         measures all providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
+        "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. Without this \
+         command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries change. \
+         What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides \
+         both.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. Each round measures all \
+         providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
         example(&[
             "strongroom tune",
             "strongroom tune --chart providers.svg",

@@ -9,10 +9,10 @@ use crate::arguments::common::Common;
 use crate::arguments::location::Location;
 
 /// How a snapshot is named, for `--help`.
-pub(crate) const SELECTORS: &str = "Name a snapshot by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of DATE or before), e:DATE (earlier \
-    than DATE), l:DATE (later than DATE), h: (the newest), p:SELECTOR (the one before the selected one), a:DEVICE (taken by DEVICE), \
-    i:ID (its id begins with ID). `/` between selectors means both, `|` means either. Examples of a date are 2026-11-22, 2026-11-22T14:30, \
-    yesterday and '3 days ago'. Dates are in the time zone of TZ or of this machine; with a Z at the end, and in paths below /.history, in UTC.";
+pub(crate) const SELECTORS: &str = "Name a snapshot by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of DATE or before), \
+    e:DATE (earlier than DATE), l:DATE (later than DATE), h: (the newest), p:SELECTOR (the snapshot before the selected one), a:DEVICE (taken by \
+    DEVICE), i:ID (its id begins with ID). `/` between selectors means both, `|` means either. Examples of dates: 2026-11-22, 2026-11-22T14:30, \
+    yesterday and '3 days ago'. Dates are in the time zone of TZ or of this machine; dates with a Z at the end, and in /.history, are in UTC.";
 
 /// Arguments of `snapshot`.
 #[derive(Args, Debug)]
@@ -37,13 +37,13 @@ pub(crate) enum SnapshotCommand {
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
-    /// Shows or sets the rule for which snapshots to keep; setting it removes the others, now and whenever a mount takes a
-    /// snapshot
+    /// Shows or sets the rule for which snapshots to keep; all others are removed when you set it, and whenever a mount takes
+    /// a snapshot
     #[command(after_help = KEEP)]
     Keep(SnapshotKeep),
 }
 
-const KEEP: &str = "Of the last N hours (days, …) with a snapshot, the newest snapshot of each hour stays. Snapshots with a tag, or with \
+const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot, the newest snapshot stays. Snapshots with a tag, or with \
     a message that you gave, always stay. Snapshots that `restore` and `put --delete` take before they change files count as \
     scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
     and days are in UTC.\n\n\
@@ -87,7 +87,7 @@ pub(crate) struct SnapshotRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The snapshots, by id or selector; without --all, each argument must match exactly one
+    /// The snapshots, by id or selector; without --all, each argument must match exactly one snapshot
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) revisions: Vec<String>,
     /// Remove all snapshots that the selectors match

@@ -47,7 +47,7 @@ fn print(report: &BackupReport) -> Result<()> {
     } = *report;
     writeln!(
         stdout(),
-        "copied {} with {}, and the database with {}; the backup already had {kept}, and {removed} were removed from it; everything copied was read back",
+        "copied {} with {}, and the database with {}; segments already in the backup: {kept}, removed from it: {removed}; everything copied was read back",
         counted(copied, "segment"),
         show_bytes(copied_bytes),
         show_bytes(database_bytes),

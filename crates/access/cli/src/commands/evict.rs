@@ -74,7 +74,7 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
 
 fn told(report: &EvictReport) -> String {
     let went = format!(
-        "evicted {} in {}; content that is read is fetched from a remote again",
+        "evicted {} in {}; reading the content fetches it from a remote again",
         show_bytes(report.bytes),
         counted(report.segments, "segment")
     );

@@ -301,7 +301,7 @@ fn parse_options(words: &[String]) -> Result<(MountOptions, Snapshots)> {
 fn every(word: &str, value: &str) -> Result<Snapshots> {
     let wrong = || {
         Failure::usage(format!(
-            "mount option {word:?}: write off, hourly, daily, or a number followed by m, h or d"
+            "mount option {word:?}: the value must be off, hourly, daily, or a number followed by m, h or d"
         ))
     };
     match value {

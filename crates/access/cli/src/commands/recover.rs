@@ -140,7 +140,7 @@ fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -
     }
     writeln!(
         out,
-        "{} with {} and {} {brought}",
+        "{brought}: {} with {}, and {}",
         counted(report.nodes, "file"),
         show_bytes(report.bytes),
         counted(report.revisions, "snapshot")

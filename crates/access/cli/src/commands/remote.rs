@@ -118,7 +118,7 @@ fn say_added(arguments: &RemoteAdd, guessable: bool) -> Result<()> {
     if !guessable && has_passphrase && !kinds.is_empty() {
         let kinds: Vec<String> = kinds.iter().map(SlotKind::to_string).collect();
         print_line(&format!(
-            "passphrases do not open the vault at a remote, so nobody can guess them there; to clone it, use: {}, or a device that lets the new one in",
+            "passphrases do not open the vault at a remote, so nobody can guess them there; to clone it, use: {}, or another device that adds the new one",
             kinds.join(", ")
         ))?;
     }
@@ -153,7 +153,7 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
         (true, Guessable::No) => {
             "from the next push on, remotes have nothing to try passphrases against. Anyone who read a remote before may have a copy: \
              change the passphrases too (`strongroom key change`). If another device changes keys or devices \
-             first, the setting waits for the next sync here: then check `strongroom info`"
+             before that push, this takes effect only at the next sync here; check `strongroom info` after it"
         }
     })
 }
@@ -564,7 +564,7 @@ pub(crate) fn show_clone(
     }
     if !report.made.is_whole() {
         print(&report.made, false)?;
-        let advice = "the clone is incomplete; `strongroom remote check --deep` on the device that pushed names what the remote has lost";
+        let advice = "the clone is incomplete; run `strongroom remote check --deep` on the device that pushed, to see what the remote has lost";
         return Err(Failure::new(ExitCode::DamageFound, advice));
     }
     print_line(&format!(

@@ -156,7 +156,7 @@ fn words(rule: &Retention) -> String {
         [] => last.to_owned(),
         rest => format!("{} and {last}", rest.join(", ")),
     };
-    format!("of automatic snapshots{of}, {numbers} stay; all other kinds stay")
+    format!("automatic snapshots{of}: {numbers} stay; other snapshots: all stay")
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
         let rule = rule_of(&some).unwrap().unwrap();
         assert_eq!(
             words(&rule),
-            "of automatic snapshots, 24 hourly and 2 monthly stay; all other kinds stay"
+            "automatic snapshots: 24 hourly and 2 monthly stay; other snapshots: all stay"
         );
     }
 }

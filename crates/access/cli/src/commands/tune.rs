@@ -61,7 +61,7 @@ fn reset(arguments: &Tune) -> Result<()> {
         out,
         "{}",
         if forgotten {
-            "forgotten; the next vault to be opened measures again"
+            "forgotten; the next opening of a vault measures again"
         } else {
             "there was nothing to forget"
         }

@@ -106,7 +106,7 @@ fn scaling(measured: &Measured, chosen: &Places) -> Vec<Line> {
     });
     let pooled = measured.scaling.iter();
     let pooled = Line {
-        name: "AES-256-GCM, one caller and the pool".to_owned(),
+        name: "AES-256-GCM, one caller and worker threads".to_owned(),
         points: pooled
             .map(|(threads, figure)| point(*threads as f64, figure))
             .collect(),
@@ -128,7 +128,7 @@ fn sharing(points: &[SharePoint]) -> Vec<Line> {
         }
     };
     let inline = Line {
-        name: "inline, on 1 thread".to_owned(),
+        name: "by the calling thread".to_owned(),
         points: points
             .iter()
             .map(|point| time(point.bytes, &point.inline))
@@ -137,8 +137,8 @@ fn sharing(points: &[SharePoint]) -> Vec<Line> {
     let counts = points.first().map_or(&[][..], |point| &point.pooled);
     let shared = counts.iter().enumerate().map(|(place, (threads, _))| Line {
         name: match threads {
-            1 => "through the pool, on 1 thread".to_owned(),
-            more => format!("through the pool, on {more} threads"),
+            1 => "by 1 worker thread".to_owned(),
+            more => format!("by {more} worker threads"),
         },
         points: points
             .iter()

@@ -161,16 +161,15 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     if report.damaged_more > 0 {
         writeln!(
             out,
-            "and content in {} more",
+            "further lost content: {}",
             counted(report.damaged_more, "block")
         )?;
     }
     let progress = report.progress;
     let rate = progress.bytes as f64 / seconds.max(0.001);
     let damaged = match progress.damaged_blocks {
-        0 => "all of them open".to_owned(),
-        1 => "1 does not open".to_owned(),
-        several => format!("{several} do not open"),
+        0 => "none damaged".to_owned(),
+        several => format!("{several} damaged"),
     };
     let sound = match report.is_sound() {
         true => "sound: ",
@@ -196,9 +195,9 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
 fn where_lost(damage: &Damage) -> String {
     let kept: Vec<String> = damage.revisions.iter().map(short).collect();
     match (damage.now, kept.is_empty()) {
-        (true, true) => "now, in no snapshot".to_owned(),
-        (true, false) => format!("now, and in {}", kept.join(", ")),
-        (false, _) => format!("in {}", kept.join(", ")),
+        (true, true) => "in its present state, in no snapshot".to_owned(),
+        (true, false) => format!("in its present state, and in snapshot {}", kept.join(", ")),
+        (false, _) => format!("in snapshot {}", kept.join(", ")),
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
 fn show_content(out: &mut impl Write, content: &Content, away_bytes: u64) -> Result<()> {
     writeln!(out, "{}", usage_line(&content.usage))?;
     if away_bytes > 0 {
-        writeln!(out, "{} of these only at remotes", show_bytes(away_bytes))?;
+        writeln!(out, "only at remotes: {}", show_bytes(away_bytes))?;
     }
     if !content.snapshots.is_empty() {
         writeln!(out, "used by each snapshot alone:")?;

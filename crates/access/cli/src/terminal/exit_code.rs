@@ -79,7 +79,7 @@ impl ExitCode {
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
-            Self::ReadOnly => "opened for reading only, or in a snapshot",
+            Self::ReadOnly => "read-only: the vault, or a snapshot",
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
@@ -94,7 +94,7 @@ impl ExitCode {
             .iter()
             .map(|code| format!("  {:>2}  {}\n", *code as u8, code.meaning()));
         format!(
-            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 plus its number\n",
+            "Exit codes:\n{} 130  ended by Ctrl-C; another signal gives 128 plus its number\n",
             lines.collect::<String>()
         )
     }

@@ -133,7 +133,7 @@ impl Filesystem {
             if counted != segment.live_bytes {
                 let (number, says) = (segment.number.0, segment.live_bytes);
                 report.problem(format!(
-                    "segment {number} has {says} live bytes by its row, but its blocks hold {counted}"
+                    "the row of segment {number} counts {says} live bytes, but its blocks hold {counted}"
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
@@ -252,11 +252,11 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
             ));
         }
         if node.kind == NodeKind::Directory && node.names > 1 {
-            report.problem(format!("directory {id} has {} names", node.names));
+            report.problem(format!("directory {id} has {} names, not one", node.names));
         }
         if node.held != node.allocated {
             report.problem(format!(
-                "inode {id} has {} bytes allocated by its row, but its extents hold {}",
+                "the row of inode {id} counts {} bytes allocated, but its extents hold {}",
                 node.allocated, node.held
             ));
         }
@@ -348,7 +348,7 @@ fn check_hashes(
         reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
             Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
             _ => report.problem(format!(
-                "there is a hash of content {} of inode {}, but no such content",
+                "there is a hash of version {} of inode {}, but no such version",
                 row.version, row.inode.0
             )),
         })?,

@@ -499,7 +499,7 @@ fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
             "it belongs to this vault, but the database does not list it: this file, or an older metadata.db, was put back"
         }
         Ok(_) => "the database does not list it, and no key of this vault opens it",
-        Err(_) => "the database does not list it, and it does not begin like a segment of its name",
+        Err(_) => "the database does not list it, and its header is not that of a segment with this name",
     }
     .to_owned()
 }

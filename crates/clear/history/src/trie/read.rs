@@ -30,7 +30,7 @@ pub(crate) fn get<T: Trie, S: Blocks>(
             Node::Branch(_) => break,
         }
     }
-    Err(Error::Damaged("a tree is deeper than its keys").into())
+    Err(Error::Damaged("a tree is too deep").into())
 }
 
 /// Up to `limit` items from the one numbered `skip` on, in the order of their keys.
@@ -54,7 +54,7 @@ fn collect<T: Trie, S: Blocks>(
     found: &mut Vec<T::Item>,
 ) -> Result<(), S::Error> {
     if depth > LEVELS {
-        return Err(Error::Damaged("a tree is deeper than its keys").into());
+        return Err(Error::Damaged("a tree is too deep").into());
     }
     match open::<T, S>(source, at)? {
         Node::Leaf(items) => {
@@ -101,9 +101,7 @@ pub(crate) fn range<T: Trie, S: Blocks>(
             }
             Ok(true)
         }
-        Node::Branch(_) if level >= LEVELS => {
-            Err(Error::Damaged("a tree is deeper than its keys").into())
-        }
+        Node::Branch(_) if level >= LEVELS => Err(Error::Damaged("a tree is too deep").into()),
         Node::Branch(children) => {
             let (first, last) = (from.digit(level), to.digit(level));
             for (digit, child) in children.iter().enumerate() {
@@ -146,7 +144,7 @@ pub(crate) fn compare<T: Trie, S: Blocks>(
     };
     if let Some((ones, others)) = children {
         if level >= LEVELS {
-            return Err(Error::Damaged("a tree is deeper than its keys").into());
+            return Err(Error::Damaged("a tree is too deep").into());
         }
         let first = after.map_or(0, |after| after.digit(level));
         for (digit, (one, other)) in ones.iter().zip(others).enumerate().skip(first) {

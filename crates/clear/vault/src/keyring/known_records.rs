@@ -40,7 +40,7 @@ pub(crate) fn see(settings: &dyn Settings, keyring: &Keyring, access: Access) ->
         // Kept by a version that knew the generation only: what is there now is believed this once.
         None => keyring.check_generation(generation(settings)?)?,
         Some(bytes) => {
-            let seen = Seen::decode(bytes).ok_or_else(|| broken("the header it has seen"))?;
+            let seen = Seen::decode(bytes).ok_or_else(|| broken("its record of the header"))?;
             keyring.check_seen(&seen)?;
             let made = settings.setting(MADE)?;
             let new = keyring.records_from(seen.sequence.saturating_add(1));
@@ -107,7 +107,7 @@ fn unknown(settings: &dyn Settings) -> Result<Vec<u64>> {
     let bytes = settings.setting(UNKNOWN)?.unwrap_or_default();
     let (places, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() || places.len() > UNKNOWN_MAX {
-        return Err(broken("the membership records it lists"));
+        return Err(broken("its list of membership records"));
     }
     Ok(places
         .iter()
@@ -131,7 +131,7 @@ fn generation(settings: &dyn Settings) -> Result<u64> {
         None => Ok(0),
         Some(bytes) => <[u8; 8]>::try_from(bytes.as_slice())
             .map(u64::from_le_bytes)
-            .map_err(|_| broken("the generation it keeps")),
+            .map_err(|_| broken("its record of the header generation")),
     }
 }
 

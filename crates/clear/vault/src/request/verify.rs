@@ -123,10 +123,10 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Content(start, end) => write!(formatter, "bytes {start} to {end}"),
-            Self::Names(count) => write!(formatter, "{count} names in it"),
+            Self::Names(count) => write!(formatter, "{count} of its names"),
             Self::Xattrs => formatter.write_str("its extended attributes"),
             Self::Tree => formatter.write_str("everything"),
-            Self::Structure => formatter.write_str("its tree is inconsistent"),
+            Self::Structure => formatter.write_str("its tree structure"),
             Self::Unnamed => formatter.write_str("content of a removed file that is still open"),
         }
     }

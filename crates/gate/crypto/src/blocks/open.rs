@@ -27,14 +27,14 @@ use zeroize::Zeroize;
 pub enum OpenError {
     /// Tampering or damage: a tag or the name does not fit.
     #[error(
-        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom verify`"
+        "sealed data ({kind:?}) does not open: it was damaged, altered or swapped; run `strongroom verify`"
     )]
     Tampered {
         /// What it should have been.
         kind: Kind,
     },
     /// Tampering or damage: there are more or fewer sealed bytes than its length asks for.
-    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom verify`")]
+    #[error("sealed data ({kind:?}) has {found} bytes, not {expected}; run `strongroom verify`")]
     WrongLength {
         /// What it should have been.
         kind: Kind,
@@ -45,7 +45,7 @@ pub enum OpenError {
     },
     /// Tampering or damage: a clear length that nothing is ever sealed with.
     #[error(
-        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom verify`"
+        "sealed data ({kind:?}) states {clear_len} bytes, more than is allowed; run `strongroom verify`"
     )]
     TooLong {
         /// What it should have been.

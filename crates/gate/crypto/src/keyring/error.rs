@@ -200,7 +200,7 @@ pub enum KeyError {
     )]
     BrokenPublicKey,
     /// Tampering or bug: what a device that wants to be a member sent is none of what a member has.
-    #[error("the device that asks to join sent {0}; it was not let in")]
+    #[error("the device that asks to join sent {0}, so it was not let in")]
     Newcomer(&'static str),
     /// Caller: the counters of generations or epochs are at their end.
     #[error("the header has no change numbers or epoch numbers left; make a new vault")]

@@ -99,7 +99,7 @@ impl Keyring {
         check_label(&slot.label)?;
         if let Lock::Passphrase(parameters) = &slot.lock {
             Argon2Cost::of(parameters)
-                .map_err(|_| KeyError::Newcomer("a key slot that is too cheap to guess"))?;
+                .map_err(|_| KeyError::Newcomer("a passphrase slot whose cost is not allowed"))?;
         }
         let mut next = self.clone();
         next.header.slots.push(slot.clone());
@@ -115,7 +115,7 @@ impl Keyring {
         // (1)
         match ReadHeader::of_vault(&changed.header) {
             Ok(_) => Ok(changed),
-            Err(_) => Err(KeyError::Newcomer("a key slot that no vault can have")),
+            Err(_) => Err(KeyError::Newcomer("a key slot that is invalid in a vault")),
         }
     }
 }
