@@ -171,10 +171,22 @@ impl From<history::Error> for Error {
         match error {
             history::Error::Metadata(error) => error.into(),
             history::Error::Invalid(why) => Self::InvalidArgument(why.into()),
+            history::Error::TooManyChanges => Self::InvalidArgument(error.to_string()),
             history::Error::NotFound => Self::NotFound,
             history::Error::NotADirectory => Self::NotADirectory,
             history::Error::UnknownRevision => Self::UnknownRevision(error.to_string()),
             error => Self::History(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_changes_than_a_comparison_takes_are_no_damage() {
+        let error = Error::from(history::Error::TooManyChanges);
+        assert!(matches!(error, Error::InvalidArgument(why) if why.contains("files changed")));
     }
 }

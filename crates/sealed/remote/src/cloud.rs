@@ -158,10 +158,7 @@ impl Remote for Cloud {
             let mut all = Vec::new();
             while let Some(object) = found.try_next().await? {
                 if all.len() == LISTED_MAX {
-                    return Err(StoreError::Generic {
-                        store: "remote",
-                        source: format!("too many {kind}: over {LISTED_MAX}").into(),
-                    });
+                    return Err(too_many(kind));
                 }
                 if let Some(name) = object
                     .location
@@ -206,6 +203,12 @@ fn words_of(error: &StoreError) -> String {
         .collect()
 }
 
+/// Of no kind that passes when the command is run again.
+fn too_many(kind: &str) -> StoreError {
+    let source = format!("too many {kind}: over {LISTED_MAX}").into();
+    StoreError::NotSupported { source }
+}
+
 /// The error of a store, by who can do something about it.
 pub(crate) fn explain(error: StoreError) -> Error {
     let words = words_of(&error);
@@ -237,4 +240,19 @@ fn status_of(error: &StoreError) -> Option<u16> {
         source = inner.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_is_too_long_is_no_remote_out_of_reach() {
+        let error = explain(too_many("segments"));
+        assert!(!error.is_passing());
+        assert_eq!(
+            error.to_string(),
+            format!("too many segments: over {LISTED_MAX}")
+        );
+    }
 }
