@@ -12,7 +12,7 @@
 //!
 //! Invariants
 //!  (1) A loop rests only while another loop is active, that is, had a request and does not rest. When the thread of
-//!      a loop that had a request ends, all resting loops return to the kernel, which then ends them too.
+//!      an active loop ends, all resting loops return to the kernel, which then ends them too.
 //!  (2) While no requests come, no resting loop checks anything.
 
 use std::cell::{Cell, RefCell};

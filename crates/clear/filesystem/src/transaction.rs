@@ -8,8 +8,8 @@
 //! How. The barrier gate is held exclusively, so no other mutation runs. The lock of the open database transaction is held
 //! too, so no look-up, listing or commit runs. Rows are written after a savepoint, and nodes are changed in drafts. At the
 //! end, either the savepoint is kept, and the drafts replace the nodes' states with all nodes locked; or the savepoint is
-//! rolled back, and the drafts are dropped. Content is sealed and appended before that lock is taken. So the commit that
-//! stores the names also stores the extents.
+//! rolled back, and the drafts are dropped. Content is sealed and appended before the lock of the transaction is taken. So
+//! the commit that stores the names also stores the extents.
 //!
 //! Invariants
 //!  (1) Nothing in memory changes before the savepoint is kept.

@@ -2,7 +2,7 @@
 //!
 //! Takes   the snapshots of a vault, or some of them
 //! Gives   the number of sealed bytes
-//! Never   changes anything, or looks at blocks other than those to be freed and those that they refer to
+//! Never   changes anything, or looks at blocks other than the ones to be freed and their children
 //! Spec    spec/6-history.md, section 6.7
 //!
 //! It does the same steps as the file system's `trees/give_back.rs`, but lowers reference counts in memory only.

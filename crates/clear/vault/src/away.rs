@@ -5,8 +5,8 @@
 //! Never   gives bytes with another hash, or holds a lock during a request
 //! Spec    spec/11-sync.md, 11.9
 //!
-//! A remote that failed after a wait is skipped for as long as that wait took. So readers of a mount wait at most half of the time,
-//! and not one after another.
+//! A remote that failed after a wait is skipped for as long as that wait took. So readers of a mount wait at most half of the time.
+//! While a remote is skipped, none of them waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

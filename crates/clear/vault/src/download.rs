@@ -1,7 +1,7 @@
 //! Downloads the objects that a clone consists of.
 //!
 //! Takes   the live objects at a remote, and the folder of an unfinished vault
-//! Gives   the vault's segments and records in their places, and nothing else there; of a segment whose content stays at the
+//! Gives   the vault's segments and records in their places, and nothing else there; for a segment whose content stays at the
 //!         remote, a list of its blocks instead
 //! Never   keeps an object whose hash is not the published one
 //! Spec    spec/11-sync.md, 11.5

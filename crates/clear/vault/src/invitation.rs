@@ -2,7 +2,7 @@
 //!
 //! Takes   a vault, one of its remotes, the time; and, after a person has agreed, the `Keys` of the vault
 //! Gives   a code; the name and fingerprint of a device that knows it; a header in which that device is a member
-//! Never   lets a device in by itself, or answers more exchanges than a code has tries
+//! Never   lets a device in without a person's agreement, or answers more exchanges than a code has tries
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants

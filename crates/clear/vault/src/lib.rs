@@ -11,7 +11,7 @@
 //! - `recovery`  repairs a vault, or rebuilds its database
 //! - `owner`     one process owns a vault, others send it requests
 //! - `execute`   carries out requests
-//! - `seen`      records of what was last seen of a vault
+//! - `seen`      records of the last seen state of each vault
 //! - `keyring`   keys in use, and the files that depend on them; `tuning`: the choice of providers
 //! - `request`   all requests and answers
 //! - `folder`    the vault folder: its files, its lock

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.
-//!  (2) What one process puts into its folder, another process of the same user finds: it looks through all such folders.
+//!  (2) Other processes of the user find what one process puts into its folder: they look through all such folders.
 //!
 //! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder with a random name ending is
 //! made, and found by listing `/tmp`. Folders of other users with such names are skipped: nobody can make a folder that belongs to

@@ -1,4 +1,4 @@
-//! Removes from a remote what is not live there any more: some pushes do this, and a person can ask for it.
+//! Removes from a remote objects that are not live there any more: some pushes do this, and a person can ask for it.
 //!
 //! Takes   a remote whose log was read to its end
 //! Gives   free space there; publications that retire the removed objects, that is, declare them not live

@@ -1,4 +1,4 @@
-//! Brings a remote to the state of the vault: uploads what it lacks, then says so in one publication.
+//! Brings a remote to the state of the vault: uploads the objects that it lacks, then names them in one publication.
 //!
 //! Takes   an open vault, whichever process owns it, and one of its remotes
 //! Gives   the same sealed bytes at the remote, named by a signed publication

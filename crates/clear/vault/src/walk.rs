@@ -6,7 +6,7 @@
 //!
 //! It gathers the first entries of a directory in the order of names, up to the limit. When these are used up, it reads the
 //! directory again for the names after the last one. When all directories together hold too many entries, the outermost directory
-//! drops its own: they are read again when the walk comes back to it.
+//! drops its entries: they are read again when the walk comes back to it.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A thread that repeats its work until its handle is dropped.
 //!
 //! Takes   the work, which says how long to wait until it is repeated
-//! Gives   a handle; for long work, whether to continue
+//! Gives   a handle to the caller; to long work, the answer whether to continue
 //! Never   outlives its handle
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a repair fetches from remotes: damaged and lost segments, blocks that compaction removed here, and only proven bytes.
+//! What a repair fetches: damaged and lost segments, and blocks that compaction removed here; it uses only proven bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

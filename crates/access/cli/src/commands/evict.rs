@@ -1,4 +1,4 @@
-//! `evict`, `pin`, `unpin`: remove local content that a remote has, to free space; fetch content, and keep it on this disk.
+//! `evict` removes local content that a remote has. `pin` fetches content and keeps it on this disk. `unpin` ends that.
 
 use serde_json::json;
 use strongroom::{BringBackReport, EvictReport, Vault};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p strongroom-filesystem --bench engine                  two minutes: 1,000, 10,000 and 100,000 entries
-//! cargo bench -p strongroom-filesystem --bench engine -- --million     1,000,000 as well; a minute more, on a slow disk several
+//! cargo bench -p strongroom-filesystem --bench engine -- --million     1,000,000 as well; one minute more, several on a slow disk
 //! ```
 //!
 //! `--only names` or `--only threads` measures one half. `--folder` and `--memory-folder` name the places to measure.

@@ -8,7 +8,7 @@
 //! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold the
 //! change. `content/unlogged.rs` (`note_write`, `fits`) decides what a record can hold: only written bytes, at most 64
 //! KiB of them. The written bytes also stay in the node's overlay, as if nobody had synced, and are drained later
-//! together with others. When the log is full, or half full when the timer runs out, all nodes with records are drained
+//! together with others. When the log is full, or the timer finds it half full, all nodes with records are drained
 //! and committed, and the log starts from its beginning again.
 //!
 //! Invariants
@@ -20,7 +20,7 @@
 //!  (3) The log starts again only when a durable commit holds everything in its records.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions, because they are made under the log's lock.
 //!  (5) A record counts if its number is above `settled` in the database. A missing record is a loss if the database or
-//!      another record says that it, or a later one, was acknowledged.                                           [8.10]
+//!      another record says that this or a later record was acknowledged.                                        [8.10]
 //!
 //! The lock of the log comes before all others (see the head of `core.rs`): it is never taken while another is held.
 

@@ -1,4 +1,4 @@
-//! Where sealed blocks are stored, the keys that seal them, and what is known of their state.
+//! Where sealed blocks are stored, the keys that seal them, and their known state.
 //!
 //! Takes   clear bytes to seal; notes of blocks that opened or did not
 //! Gives   sealed blocks; the segments; which blocks new content may share

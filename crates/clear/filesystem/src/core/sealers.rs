@@ -1,4 +1,4 @@
-//! Chooses the keys that seal: those of the newest epoch, which may begin during other operations.
+//! Chooses the keys that seal: always those of the newest epoch. A new epoch may begin during other operations.
 //!
 //! Takes   the sealer of a new epoch, which also has the keys of all earlier epochs
 //! Gives   one sealer for each piece of work, used from the sealing of its blocks until their rows are written

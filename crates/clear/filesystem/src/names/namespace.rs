@@ -1,7 +1,7 @@
 //! Names: the node that each directory entry points to, and the number of entries of each node.
 //!
 //! Takes   a directory, a name and the caller
-//! Gives   nodes, including new ones, with one more reference on each node that it returns
+//! Gives   nodes, including new ones; each returned node has one more reference
 //! Never   touches more than a fixed number of rows, however much a directory holds
 //!
 //! Every operation here first makes all checks that could refuse it, then writes its rows, then changes the nodes in
@@ -9,7 +9,7 @@
 //!
 //! Invariants
 //!  (1) `nlink` of a directory is 2 plus the number of its subdirectories; of any other node it is the number of its entries.
-//!  (2) A directory without `nlink` is removed: it has no entries and accepts none.
+//!  (2) A directory with `nlink` 0 is a removed one: it has no entries and accepts none.
 //!  (3) References are taken with the open transaction locked, so a node is never purged between its look-up and its return.
 //!  (4) The `size` of a directory is `ENTRY_BYTES` for each of its entries.
 

@@ -1,7 +1,7 @@
 //! Begins a new epoch during other operations, and ends the segments of the epoch before.
 //!
 //! Takes   the sealer of a new epoch
-//! Gives   the new epoch in use; open segments and the log of the earlier epoch ended
+//! Gives   the new epoch in use; the earlier epoch's open segments and log, ended
 //! Never   ends a segment under other keys than its own, while its own are available
 //!
 //! Invariants

@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.10
 //!
 //! Invariants
-//!  (1) Every difference from the newest tree (the base) is marked, in a generation (the time between two barriers) after
-//!      the tree's. Only new nodes are not marked: this device numbered them from `scan_from` on.             [4.10.2]
+//!  (1) Every difference from the newest tree is marked with a generation (the time between two barriers) later than
+//!      that tree's. Only new nodes are not marked: this device numbered them from `scan_from` on.             [4.10.2]
 //!  (2) A mark is committed together with its change.                                                [4.10.1]
 
 use std::collections::btree_map;

@@ -2,7 +2,7 @@
 //!
 //! Takes   publications that were not taken in yet, and the objects that they name, downloaded
 //! Gives   the current state with the changes of both sides; the conflict names that were given
-//! Never   loses what was written here meanwhile (it plans again), or fails for lack of room for a merged text (it keeps both
+//! Never   loses changes made here meanwhile (it plans again), or fails for lack of room for a merged text (it keeps both
 //!         contents)
 //! Spec    spec/11-sync.md, 11.6
 //!

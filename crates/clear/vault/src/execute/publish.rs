@@ -1,8 +1,8 @@
 //! Seals and signs a publication: which objects are at the remote now, and which ones it retires (declares not live).
 //!
 //! Takes   the uploaded objects, those to name again, and those at the remote that nobody published
-//! Gives   the next publication of that remote, sealed; nothing if it would say nothing new
-//! Never   retires an object that this device has or does not know, or lets readers start after a live object's only publication
+//! Gives   the next publication of that remote, sealed; nothing if that would contain nothing new
+//! Never   retires an object that this device has or does not know, or lets readers, which start at `base`, miss a live object
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants

@@ -1,4 +1,4 @@
-//! Compares what is live at a remote, which means published and not retired, with what this vault has.
+//! Compares the live objects at a remote (published and not retired) with the objects of this vault.
 //!
 //! Takes   the rows about published objects
 //! Gives   the objects that the next publication retires, that is, declares not live; the first publication that names something

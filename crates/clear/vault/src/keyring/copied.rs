@@ -2,7 +2,7 @@
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
 //! Gives   whether another copy may act as that device too
-//! Never   keeps this for the new device that replaces the copied one: only this copy has the new device's key
+//! Never   keeps that mark for the new device that replaces the copied one: only this copy has the new device's key
 //! Spec    spec/11-sync.md, 11.10
 
 use strongroom_crypto::Keyring;

@@ -1,4 +1,4 @@
-//! Finds the replica file that belongs to the header, even if a change of keys was interrupted between the two.
+//! Finds the replica file that belongs to the header, even if a change of keys was interrupted while it wrote these two.
 //!
 //! Takes   a vault folder
 //! Gives   the header and the replica file of one moment; a replica file that an interruption left beside its place is moved there

@@ -1,4 +1,4 @@
-//! Registers what the database does not know: snapshots get rows, content gets a name, and other files are set aside.
+//! Registers data that the database does not know: snapshots get rows, content gets a name, and other files are set aside.
 //!
 //! Takes   a repair in progress, and the contents of the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`

@@ -1,8 +1,8 @@
-//! Fetches from remotes what a verification finds damaged or lost.
+//! Fetches from remotes the data that a verification finds damaged or lost.
 //!
 //! Takes   a repair in progress, and the remotes that it may use
 //! Gives   segment files with the bytes that were pushed, in place of damaged ones; lost blocks, stored again under their names
-//! Never   uses a byte that was not verified, fetches what is sound here, or fails because a remote fails
+//! Never   uses a byte that was not verified, fetches data that is sound here, or fails because a remote fails
 //! Spec    spec/7-recovery.md, [7.7.11] to [7.7.13]
 //!
 //! Invariants

@@ -1,7 +1,7 @@
 //! Lists what the segment files hold, without using a database.
 //!
 //! Takes   the segments of a vault folder, and the keys
-//! Gives   where each block that is left is stored, and the content of requested blocks
+//! Gives   the place of each block that is left, and the content of requested blocks
 //! Never   changes a file, or trusts an index that no key of the vault opens
 //! Spec    spec/7-recovery.md, section 7.3
 //!

@@ -1,7 +1,7 @@
 //! Rebuilds the rows of a vault from its snapshots and its segments.
 //!
 //! Takes   an empty metadata store, an inventory, and the revisions that could be read
-//! Gives   rows that agree with one another and with the segments; a list of what is lost, by path and bytes
+//! Gives   rows that agree with one another and with the segments; a list of the losses, by path and bytes
 //! Never   shows zeros where bytes are lost: such a range refers to a block that does not open
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!

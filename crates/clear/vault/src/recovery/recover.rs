@@ -2,7 +2,7 @@
 //!
 //! Takes   a vault folder that nobody has open, and a secret
 //! Gives   a vault that opens, in the state of its newest readable revision; a report of what could not be recovered
-//! Never   deletes or overwrites what was there: the old database is kept beside the new one
+//! Never   deletes or overwrites the old database: it is kept beside the new one
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants

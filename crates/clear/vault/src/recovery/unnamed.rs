@@ -1,7 +1,7 @@
-//! Puts content that nothing refers to into `lost+found`, so that it has a name.
+//! Puts unreferenced content into `lost+found`, so that it has a name.
 //!
 //! Takes   a rebuild that has written its snapshots and the current state
-//! Gives   one file for each segment with content to which neither of them refers
+//! Gives   one file for each segment with content that neither of these refers to
 //! Never   drops such content: nobody can tell removed content from content that was just stored
 //! Spec    spec/7-recovery.md, [7.4.5]
 

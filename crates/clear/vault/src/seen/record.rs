@@ -1,4 +1,4 @@
-//! Turns what was seen of one vault into the bytes of its file, and back.
+//! Turns the record of one vault into the bytes of its file, and back.
 //!
 //! Takes   places, or bytes
 //! Gives   the reverse: bytes for places, places for bytes

@@ -1,6 +1,6 @@
 //! Explains to a person, who has to decide, what is wrong with a vault folder.
 //!
-//! Takes   what was seen, and what the folder has now
+//! Takes   the record of a vault, and the present state of its folder
 //! Gives   sentences: what is wrong, since when, and what to do
 //! Never   prints a path with characters that control a terminal
 

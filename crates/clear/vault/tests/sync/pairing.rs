@@ -1,4 +1,4 @@
-//! A new device that a code lets in: what it gets, that nobody else gets anything, and what an interruption of either side leaves.
+//! A new device that a code lets in: what it gets, whether others get anything, and what an interruption of either side leaves.
 
 use std::fs;
 use std::mem::forget;

@@ -1,4 +1,4 @@
-//! Derives a block's id from its content, and the key and nonces that seal the block from that id.
+//! Derives a block's id from its content, and from that id the key and nonces that seal the block.
 //!
 //! Takes   kind, compartment (the part of the vault that the keys are for), salt and clear bytes; the keys of the vault
 //! Gives   the `BlockId`, and from it a `BlockSecret` that is used for one plaintext only

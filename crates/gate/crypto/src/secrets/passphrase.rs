@@ -2,7 +2,7 @@
 //!
 //! Takes   bytes that should be a passphrase; the cost and salt of a slot
 //! Gives   a normalized `Passphrase`, and the 32 bytes that Argon2id computes from it
-//! Never   accepts a cost below the minimum or above the maximum, or allocates more than the slot's memory
+//! Never   accepts a cost below the minimum or above the maximum, or allocates more memory than the cost states
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants

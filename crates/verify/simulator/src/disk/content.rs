@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) If no sync failed, every cut between `sync` and the next change leaves exactly the bytes that programs see.
 //!  (2) Sizes become durable in their order. Pages between two syncs become durable in any order, each in any of its versions.
-//!  (3) No page shows bytes that a kept truncation removed. After a lost truncation, pages from its size on show no later writes.
+//!  (3) No page shows bytes that a kept truncation removed. If a truncation is lost, so are later writes to pages from its size on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
