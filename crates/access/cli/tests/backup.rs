@@ -264,7 +264,7 @@ fn no_backup_goes_where_anything_would_be_lost() {
     fs::remove_dir(place.path("v/b")).unwrap();
     fs::create_dir(place.path("full")).unwrap();
     fs::write(place.path("full/mine"), "mine").unwrap();
-    assert!(refused("full").contains("not empty"));
+    assert!(refused("full").contains("neither empty"));
     place.done(&["init", "w", "--key-file", "other"]);
     assert!(refused("w").contains("another vault"));
     place.keyed(&["backup", "v", "b"]);

@@ -159,7 +159,7 @@ mod tests {
             bytes_left: 2048,
             ..done.clone()
         };
-        assert!(words(&removed).contains("2.0 KiB are sealed under older keys"));
+        assert!(words(&removed).contains("2.0 KiB are still sealed under older keys"));
         // Failed before: "0 B are sealed under older keys … and stay so".
         let empty = Rotation {
             bytes_left: 0,
