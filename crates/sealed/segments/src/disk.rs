@@ -1,4 +1,4 @@
-//! The only file that does I/O on segments: their folders, their files, and the system calls.
+//! The only file of this crate that does I/O on segments. The vault crate reads, copies and moves whole files.
 //!
 //! Takes   names below the folder of segments, buffers that begin on a sector boundary
 //! Gives   the results of the system calls; an interrupted or partial transfer is continued
