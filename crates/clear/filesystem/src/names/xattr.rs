@@ -8,7 +8,7 @@
 //! enforcing it would be worse: setting an ACL widens the group bits of the mode, and only the ACL narrows them again.
 //!
 //! Invariants
-//!  (1) All names and values of a node together stay within `XATTR_TOTAL_BYTES_MAX`; `limits.rs` also bounds each.
+//!  (1) All names and values of a node together stay within `XATTR_TOTAL_BYTES_MAX`; `limits.rs` also bounds each name and value.
 
 use strongroom_metadata::{InodeId, Transaction};
 
