@@ -1,7 +1,7 @@
 //! Turns errors of the vault into exceptions.
 //!
 //! Takes   a `strongroom::Error`, and the paths of the call
-//! Gives   the matching exception of `strongroom/_errors.py`, an `OSError` with `errno`, message and file names
+//! Gives   the matching exception of `strongroom/_errors.py`, an `OSError` with file names, message and `Error::errno`
 //! Never   gives an exception without `errno`, except for a closed object: that is a `ValueError`, as for Python's files
 
 use pyo3::exceptions::{PyOSError, PyValueError};

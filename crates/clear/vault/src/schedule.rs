@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
-//!  (1) The next snapshot is due when the clock is the interval or more before or after the last snapshot's time.  [6.10.1]
+//!  (1) The next snapshot is due when the clock differs from the last snapshot's time by the interval or more.  [6.10.1]
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Each record after the first holds the id of the one before, so none can be left out or moved.    [1.4.4]
-//!  (2) A slot's principal signs only records that add devices.                                          [1.4.7]
+//!  (2) A slot signs only records that add devices.                                                      [1.4.7]
 //!  (3) A retired member never returns, and the record that retires it begins an epoch.                  [1.4.8]
 //!  (4) Epochs count up by one.                                                                          [1.4.9]
 

@@ -1,14 +1,14 @@
 //! The bytes of an intent log: the writes of small `fsync`s since the last commit of the database.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   bytes for values, values for bytes; for a file with a broken end, every record before the break
+//! Gives   bytes for values, values for bytes; of a damaged file, its whole records (of version 0 those before the damage)
 //! Never   opens anything: the sealed content of a record is opaque bytes here
 //! Spec    spec/8-intents.md
 //!
 //! Invariants
-//!  (1) Header and records begin and end on a sector boundary.                            [8.1]
+//!  (1) Header and records begin and end on a sector boundary. A record has at most 17 sectors. [8.1]
 //!  (2) A record names its log, and its number follows the previous record's. So bytes left over from an earlier use of
-//!      the same place are never taken as part of a later chain.                          [8.3]
+//!      the same place are never taken as part of a later chain.                               [8.3]
 //!  (3) From version 1 on, the clear head shows a record's length in sectors only, and a record has no run of zeros.  [8.13]
 
 use crate::block::Epoch;

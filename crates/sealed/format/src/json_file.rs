@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //!  (1) The checksum line is the last member and has a fixed length, so it is found from the end. [1.7.2]
-//!  (2) Nothing is parsed beyond the stated length.                                               [1.7.1]
+//!  (2) A file longer than `max` is refused, and not parsed.                                      [1.7.1]
 
 use crate::error::printable;
 use crate::{FormatError, hex};

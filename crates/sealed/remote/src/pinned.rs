@@ -1,4 +1,5 @@
 //! TLS to a server whose certificate is recognized by its fingerprint, instead of by a certificate authority.
+//! `server_remote.rs` uses it if the URL has `?fingerprint=`; without that, `reqwest` checks the certificate as usual.
 //!
 //! Takes   the fingerprint: SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` shows it
 //! Gives   the client configuration for TLS

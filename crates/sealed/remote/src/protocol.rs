@@ -12,9 +12,9 @@
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
-//! | `GET publications/events?after=N` | the same as server-sent events, one whenever it changes |
+//! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,9 +6,9 @@
 //! Never   waits, or works in the background: each step is done before the next begins
 //! Spec    spec/11-sync.md; docs/guide/sync.md
 //!
-//! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and prints each step. The repetition is exact,
-//! with one exception: the system draws keys and ids at random. Requests for the objects of one push or pull are sorted
-//! by hash. So their order may differ, and a fault may hit another request.
+//! `strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
+//! step. The repetition is exact, except that keys and ids are random. Requests for the objects of one push or pull are
+//! sorted by hash. So their order may differ, and a fault may hit another request.
 //!
 //! Rules:
 //!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.

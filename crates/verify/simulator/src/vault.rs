@@ -9,7 +9,7 @@
 //!  (1) Before `create` returned, the folder is the new vault, or is as empty as before, or reports that the creation
 //!      was interrupted and holds nothing. After the steps of that message, the vault can be created again.
 //!  (2) From then on, a key opens the vault until its removal begins, and an added key opens it once the addition has
-//!      returned. A key whose removal has returned opens it no more. In between both are allowed. Some key always opens it.
+//!      returned. A key whose removal has returned opens it no more. In between it may or may not. Some key always opens it.
 //!  (3) Everything that was synced exists, and neither the check nor a verification reports anything.
 //!  (4) A rotation that was begun continues, and from its end on there are only the newest keys.
 

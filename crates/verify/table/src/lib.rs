@@ -2,7 +2,7 @@
 //!
 //! Takes   the text of the table
 //! Gives   its cases, for the runner of each language; malformed parts are named
-//! Never   carries out a step: `tests/rust` does it with the library, `bindings/c` writes a program in C that does
+//! Never   carries out a step: `tests/rust` does, with the library; `bindings/c` does, with a program in C
 #![forbid(unsafe_code)]
 
 mod errno;

@@ -1,4 +1,4 @@
-//! Opens the vault of a command, in this process or through the process that already has it open.
+//! Opens the vault of a command, in this process or through the process that already has it open; ends unlocked sessions.
 
 use std::path::Path;
 use std::sync::Arc;

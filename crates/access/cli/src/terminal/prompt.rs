@@ -1,7 +1,7 @@
 //! Asks a user on the terminal for a line that is not shown, or for a yes.
 //!
 //! Takes   a prompt
-//! Gives   the typed line
+//! Gives   the typed line, wiped from memory when it is dropped
 //! Never   leaves the terminal without echo, whether after an error or after Ctrl-C or Ctrl-\
 
 use std::fs::File;

@@ -7,7 +7,7 @@
 //!
 //! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold the
 //! change. `content/unlogged.rs` (`note_write`, `fits`) decides what a record can hold: only written bytes, at most 64
-//! KiB of them. The written bytes also stay in the node's overlay, as if nobody had synced, and are drained later
+//! KiB in 64 ranges. The written bytes also stay in the node's overlay, as if nobody had synced, and are drained later
 //! together with others. When the log is full, or the timer finds it half full, all nodes with records are drained
 //! and committed, and the log starts from its beginning again.
 //!

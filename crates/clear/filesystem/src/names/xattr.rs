@@ -1,14 +1,14 @@
 //! Extended attributes: small named values of a node.
 //!
 //! Takes   names in the namespaces `user.`, `trusted.` and `security.`
-//! Gives   their values, or the errors that Linux gives
+//! Gives   their values, which the table `xattr` of the database stores; or the errors that Linux gives
 //! Never   interprets a value
 //!
 //! Names in `system.` are refused, as Linux file systems do if they are mounted without ACLs. To store an ACL without
 //! enforcing it would be worse: setting an ACL widens the group bits of the mode, and only the ACL narrows them again.
 //!
 //! Invariants
-//!  (1) All names and values of a node together stay within `XATTR_TOTAL_BYTES_MAX`.
+//!  (1) All names and values of a node together stay within `XATTR_TOTAL_BYTES_MAX`; `limits.rs` also bounds each name and value.
 
 use strongroom_metadata::{InodeId, Transaction};
 

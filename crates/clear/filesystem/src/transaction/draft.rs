@@ -1,7 +1,7 @@
 //! A list of operations while it is carried out: its changes are visible to itself only.
 //!
 //! Takes   operations on names, attributes and content, in order
-//! Gives   the state in which they would leave each node, and their rows after a savepoint
+//! Gives   the state in which they would leave each node; their rows of the database, written after a savepoint
 //! Never   changes a node in memory: `transaction.rs` does at the end
 //!
 //! Invariants

@@ -7,7 +7,7 @@
 //! Invariants
 //!  (1) Only an empty segment is unlinked here, once its state `Leaving` is durable. Its row is removed only once the
 //!      removal is durable: a file that a power cut brings back needs a row to explain it. At opening, `open.rs` also
-//!      removes files of this vault's own earlier runs to which no block was ever committed.
+//!      removes files without any committed block, if an earlier run of this vault began them.
 //!  (2) A block that a snapshot needs has a reference and counts in `live_bytes`, so its segment is not empty. While a
 //!      backup runs (`keepers`, `damage/backup.rs`) no segment is unlinked.
 

@@ -6,9 +6,9 @@
 //! Spec    spec/7-recovery.md, section 7.3
 //!
 //! Invariants
-//!  (1) A block in a file is listed only if its checksum is right, or if it or at least one of its chunks opened. Code that reads
-//!      a block opens it, and so verifies the rest. A block that is only at a remote is content, and is verified when it is
-//!      fetched.
+//!  (1) A block in a file is listed only if its checksum is right, or if it or at least one of its chunks opened. Bytes that
+//!      were not opened here are opened when the block is read. A block that is only at a remote is content, and is verified
+//!      when it is fetched.
 //!
 //! Memory: about 100 bytes per block.
 

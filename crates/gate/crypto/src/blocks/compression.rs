@@ -1,4 +1,4 @@
-//! Compresses content before it is sealed, if that saves enough, and decompresses it.
+//! Compresses content before it is sealed, if that saves enough, and decompresses it. `seal_into` in `seal.rs` calls it.
 //!
 //! Takes   the content of a block; or an opened frame, which a key holder must have sealed
 //! Gives   a zstd frame that is at least an eighth shorter, or nothing; or the content again

@@ -2,7 +2,7 @@
 //!
 //! Takes   clear bytes and their kind
 //! Gives   a `SealedBlock`, named by its `BlockId`: its content, and one tag per chunk. If the sealer compresses and that
-//!         saves enough, the block gets the kind that means compressed
+//!         saves enough (`seal_into`), the block gets the kind that means compressed
 //! Never   stores, chooses keys, or names a crypto library
 //! Spec    spec/2-block.md, [2.1] to [2.19]
 //!

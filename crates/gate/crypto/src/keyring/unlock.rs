@@ -10,7 +10,7 @@
 //!      and whether this build and processor compute its suite  no provider
 //!  (2) genesis hash = vault id; each record follows            forged membership              [1.9.2]
 //!  (3) a slot opens, its payload names this vault              wrong secret, foreign slot     [1.9.3]
-//!  (4) the slot's principal is a member as a slot              removed slot restored          [1.9.4]
+//!  (4) the slot is a member, added as a slot                   removed slot restored          [1.9.4]
 //!  (5) the newest epoch's grant opens and matches              forged grant                   [1.9.5]
 //!  (6) MAC of the exact bytes under the newest epoch           edited header                  [1.9.6]
 //!  (7) generation not below the last one seen                  older header restored          [1.9.7]

@@ -1,7 +1,7 @@
 //! Turns a typed passphrase into the key of a slot, at a cost that makes guessing slow.
 //!
 //! Takes   bytes that should be a passphrase; the cost and salt of a slot
-//! Gives   a normalized `Passphrase`, and the 32 bytes that Argon2id computes from it
+//! Gives   a normalized `Passphrase`, and the 32 bytes that Argon2id computes from it; both are wiped when dropped
 //! Never   accepts a cost below the minimum or above the maximum, or allocates more memory than the cost states
 //! Spec    spec/1-keys.md, section 1.6
 //!

@@ -1,7 +1,7 @@
 //! Outcomes that the design intends, with the reason for each: they are counted, and never skipped silently.
 //!
 //! Takes   an operation, and the file that it changed
-//! Gives   why a vault may not report it, or may show an older whole state
+//! Gives   why a vault need not report the change, or may show an older whole state
 
 use super::operations::Operation;
 
