@@ -85,7 +85,7 @@ fn what_cannot_be_hashed_is_told_and_the_rest_is_hashed() {
     assert_eq!(output.status.code(), Some(3), "that of the first failure");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(
-        errors.contains("/none: no such file") && errors.contains("/tree: is a directory; -r"),
+        errors.contains("/none: no such file") && errors.contains("/tree: is a directory; add -r"),
         "{errors}"
     );
     let shown = String::from_utf8(output.stdout).unwrap();

@@ -180,7 +180,10 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     assert!(shown.contains("vault.json: would be restored"), "{shown}");
     assert!(!place.path("v/vault.json").exists());
     let shown = place.keyed(&["repair", "v"]);
-    assert!(shown.contains("vault.json: put back"), "{shown}");
+    assert!(
+        shown.contains("vault.json: restored from its second copy"),
+        "{shown}"
+    );
     place.keyed(&["ls", "v"]);
     fs::remove_file(place.path("v/vault.json")).unwrap();
     fs::remove_file(place.path("v/vault.json.saved")).unwrap();

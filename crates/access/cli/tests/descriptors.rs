@@ -32,7 +32,7 @@ fn a_low_limit_is_raised_and_one_that_cannot_be_is_said() {
     let refused = mount(&place, "ulimit -n 40");
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(13), "{words}");
-    assert!(words.contains("may open 40 files only"), "{words}");
+    assert!(words.contains("may open only 40 files"), "{words}");
     assert!(words.contains("ulimit -n 1024"), "{words}");
 
     let mounted = mount(&place, "ulimit -S -n 64");

@@ -456,7 +456,7 @@ fn a_tag_that_a_snapshot_has_is_not_given_to_another() {
     let first = place.keyed(&create);
     let message = place.keyed_fails(9, &create);
     assert!(
-        message.contains(&first[..16]) && message.contains("has the tag `one` already"),
+        message.contains(&first[..16]) && message.contains("already has the tag `one`"),
         "{message}"
     );
     place.keyed(&["snapshot", "remove", "v", "t:one"]);

@@ -183,7 +183,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(said(&empty, &key).contains("empty.pem: there is no certificate"));
+        assert!(said(&empty, &key).contains("empty.pem: the file has no certificate"));
         assert!(said(&certificate, &empty).contains("empty.pem"));
         assert!(said(&folder.path().join("none.pem"), &key).contains("none.pem"));
         assert!(said(&certificate, &other).contains("cannot be used"));

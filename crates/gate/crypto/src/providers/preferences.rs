@@ -141,7 +141,7 @@ mod tests {
             ),
             ("AES-256-GCM=dalek", "no provider `dalek` of AES-256-GCM"),
             ("AES-256-GCM=", "no provider `` of AES-256-GCM"),
-            ("BLAKE3=simd,BLAKE3=simd", "BLAKE3 is there twice"),
+            ("BLAKE3=simd,BLAKE3=simd", "BLAKE3 is named twice"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");
