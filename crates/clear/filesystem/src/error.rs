@@ -171,7 +171,7 @@ impl From<history::Error> for Error {
         match error {
             history::Error::Metadata(error) => error.into(),
             history::Error::Invalid(why) => Self::InvalidArgument(why.into()),
-            history::Error::TooManyChanges => Self::InvalidArgument(error.to_string()),
+            history::Error::TooManyChanges => Self::InvalidArgument(error.to_string().into()),
             history::Error::NotFound => Self::NotFound,
             history::Error::NotADirectory => Self::NotADirectory,
             history::Error::UnknownRevision => Self::UnknownRevision(error.to_string()),
