@@ -139,5 +139,5 @@ fn every_vector_opens_or_fails_as_the_specification_says() {
 #[test]
 fn this_build_makes_no_cheap_passphrase_slot() {
     let error = strongroom_crypto::Argon2Cost::new(64, 1, 1).unwrap_err();
-    assert!(error.to_string().contains("memory_kib 64"), "{error}");
+    assert!(error.to_string().contains("memory_kib is 64"), "{error}");
 }
