@@ -225,7 +225,7 @@ pub(crate) fn check_not_called_back() -> Outcome<()> {
     match CALLED_BACK.with(Cell::get) {
         true => Err(Fail::Here(
             libc::EDEADLK,
-            "a progress function cannot use a remote itself",
+            "a progress function may not use remotes or call sr_verify",
         )),
         false => Ok(()),
     }

@@ -78,7 +78,7 @@ impl sr_secret {
             SR_KEY_FILE => Secret::KeyFile(self.key_file()?),
             SR_RECOVERY_CODE => Secret::RecoveryCode(self.recovery_code()?),
             SR_IDENTITY => {
-                let none = "this is not an age identity or SSH private key without passphrase";
+                let none = "this is not an age identity or an unencrypted SSH private key";
                 let identity = AgeIdentity::parse(self.bytes()?, None);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)
             }

@@ -82,8 +82,7 @@ impl Given {
             KEY_FILE => Secret::KeyFile(key_file(&self.bytes)?),
             RECOVERY_CODE => Secret::RecoveryCode(recovery_code(&self.bytes)?),
             IDENTITY => {
-                let none =
-                    "this is not an age identity or SSH private key that its passphrase opens";
+                let none = "this is not an age identity or SSH private key, or its passphrase is wrong or missing";
                 let inner = self.inner.as_ref().map(|inner| text(inner)).transpose()?;
                 let identity = AgeIdentity::parse(&self.bytes, inner);
                 Secret::Identity(identity.map_err(|_| invalid(none))?)

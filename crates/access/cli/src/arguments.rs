@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Creates a vault and prints its recovery code once
     #[command(
-        after_help = "Example:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
+        after_help = "--recovery-code, --identity, --fingerprint and --accept-older are only for existing vaults.\n\nExample:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
     )]
     Init(Init),
     /// Mounts a vault as a drive, in the background unless -f is given

@@ -302,7 +302,7 @@ impl Core {
                 if let Some(record) = core.record.lock().as_mut()
                     && let Err(error) = record.come_back(&core.path)
                 {
-                    log::error!("an unmount can no longer wait for this process: {error}");
+                    log::error!("`strongroom umount` can no longer wait for this process: {error}");
                     return;
                 }
             }

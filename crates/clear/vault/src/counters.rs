@@ -55,7 +55,7 @@ counters! {
     "segments.bytes_read": "bytes of sealed content read, alignment included" = |c| c.segments.bytes_read;
     "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
     "segments.came_back": "segments fetched from remotes because their content was needed" = |c| c.segments_came_back;
-    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; stored blocks that a copy of a file reuses are not counted" = |c| c.blocks_sealed;
+    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; blocks that a copied file shares with its source are not counted" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of these blocks before sealing; if they exceed what programs wrote, content was sealed twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;

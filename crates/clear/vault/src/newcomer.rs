@@ -212,7 +212,7 @@ impl Asking {
     fn enter(&mut self, welcome: &[u8]) -> Result<()> {
         let handshake = self.handshake.take();
         let channel = handshake.and_then(|handshake| handshake.finish(welcome));
-        let untrue = || Error::RemoteUntrue("its pairing message is invalid".to_owned());
+        let untrue = || Error::RemoteUntrue("the other device's message is invalid".to_owned());
         let channel = channel.ok_or_else(untrue)?;
         let sealed = channel.seal(PairingMessage::Request, &SystemRandom, &self.request)?;
         (self.channel, self.to_send) = (Some(channel), Some(sealed));
@@ -235,7 +235,7 @@ impl Asking {
             })),
             Some(Admission::Refused) => Err(PairingError::Refused.into()),
             None => {
-                let why = "its answer from the other device is invalid";
+                let why = "the answer of the other device is invalid";
                 Err(Error::RemoteUntrue(why.to_owned()))
             }
         }

@@ -171,7 +171,7 @@ impl JsonFile {
         }
         let guessable_changes = match self.guessable_changes {
             None => self.flags.iter().any(|flag| flag == GUESSABLE).into(),
-            Some(0 | 1) => return Err(invalid("repeats a count that its flags imply")),
+            Some(0 | 1) => return Err(invalid("has a `guessable_changes` below 2")),
             Some(changes) => changes,
         };
         let withheld = self.withheld.as_ref();

@@ -150,7 +150,7 @@ impl Address {
             return refuse("the URL names no bucket, as in s3://bucket/path");
         }
         if Path::parse(url.path().trim_matches('/')).is_err() {
-            return refuse("the path in the URL is invalid in object names");
+            return refuse("object names cannot begin with the URL's path");
         }
         if let Some((name, _)) = url
             .query_pairs()
@@ -239,7 +239,7 @@ impl Address {
                 .map(|store| Box::new(store) as _),
         };
         let below = Path::parse(url.path().trim_matches('/'))
-            .map_err(|_| Error::Address("the path in the URL is invalid in object names".into()))?;
+            .map_err(|_| Error::Address("object names cannot begin with the URL's path".into()))?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
     }
 }

@@ -301,7 +301,7 @@ pub(crate) fn rotate() -> String {
         "New content is sealed (encrypted) under new keys at once. The process that has the vault open then re-seals everything that is \
          stored, also for snapshots, in the background, and deletes the old keys. If no process has the vault \
          open, this command re-seals everything. After a kill or an unmount, re-sealing continues when the vault is opened next. All \
-         passphrases and keys that unlock the vault stay valid. An old copy of the vault folder still opens with the old keys.\n\n{}",
+         passphrases and keys that unlock the vault stay valid. Old copies of the vault folder contain the old keys and can still be opened.\n\n{}",
         example(&[
             "strongroom key rotate photos",
             "strongroom key rotate photos --status",
@@ -365,7 +365,7 @@ pub(crate) fn evict() -> String {
         "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
          stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
-         Content is deleted by segments. With a path, the command deletes segments of which at least half is content at or below the path. \
+         The command deletes whole segments: with a path, those of which at least half is content at or below the path. \
          Content that was not pushed stays. `strongroom backup` needs all content here: --undo fetches it.\n\n{}",
         example(&[
             "strongroom push photos && strongroom evict photos",
@@ -442,7 +442,7 @@ pub(crate) fn tune() -> String {
         "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. Without this \
          command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries change. \
          What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides \
-         both.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. Each round measures all \
+         both.\n\nEach figure is the median of the rounds in MiB/s, with the 25th and 75th percentiles in parentheses. Each round measures all \
          providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
         example(&[
             "strongroom tune",

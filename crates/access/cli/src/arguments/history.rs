@@ -9,7 +9,7 @@ use crate::arguments::common::Common;
 use crate::arguments::location::Location;
 
 /// How a snapshot is named, for `--help`.
-pub(crate) const SELECTORS: &str = "Name a snapshot by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of DATE or before), \
+pub(crate) const SELECTORS: &str = "Name a snapshot by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest on or before DATE), \
     e:DATE (earlier than DATE), l:DATE (later than DATE), h: (the newest), p:SELECTOR (the snapshot before the selected one), a:DEVICE (taken by \
     DEVICE), i:ID (its id begins with ID). `/` between selectors means both, `|` means either. Examples of dates: 2026-11-22, 2026-11-22T14:30, \
     yesterday and '3 days ago'. Dates are in the time zone of TZ or of this machine; dates with a Z at the end, and in /.history, are in UTC.";

@@ -400,7 +400,7 @@ impl<'a> Getting<'a> {
             let why = failure.message.unwrap_or_default();
             self.account.left_out(
                 local.as_os_str().as_bytes(),
-                "the hard link; this name may be a separate file",
+                "the hard link; the copy is possibly a separate file",
                 why,
             );
         }

@@ -264,7 +264,7 @@ fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
             }
         }
         (None, Some(last)) => {
-            writeln!(out, "last seen    {}, not in this folder", last.shown_time)?;
+            writeln!(out, "last seen    {}, in another folder", last.shown_time)?;
         }
         (None, None) => writeln!(out, "last seen    never by this user")?,
     }

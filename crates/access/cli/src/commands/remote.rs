@@ -153,7 +153,7 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
         (true, Guessable::No) => {
             "from the next push on, remotes have nothing to try passphrases against. Anyone who read a remote before may have a copy: \
              change the passphrases too (`strongroom key change`). If another device changes keys or devices \
-             before that push, this takes effect only at the next sync here; check `strongroom info` after it"
+             before you push, the setting takes effect only after `strongroom sync` here; then check it with `strongroom info`"
         }
     })
 }

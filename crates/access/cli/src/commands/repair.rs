@@ -159,8 +159,8 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     }
     if report.lost_blocks > 0 {
         let blocks = counted(report.lost_blocks, "block");
-        let most = if dry_run { " at most" } else { "" };
-        writeln!(out, "completely or partly lost{most}: {blocks}")?;
+        let most = if dry_run { "at most " } else { "" };
+        writeln!(out, "completely or partly lost: {most}{blocks}")?;
     }
     for Damage { path, what, .. } in lost(report, dry_run) {
         writeln!(out, "{}: lost {what}", show(path))?;

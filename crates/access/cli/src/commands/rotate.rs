@@ -137,7 +137,7 @@ fn words(rotation: &Rotation) -> String {
         );
     }
     format!(
-        "{left} are still sealed under older keys (epoch {} and later); `strongroom key rotate` re-seals them",
+        "{left} are still sealed under older keys (the oldest: epoch {}); `strongroom key rotate` re-seals them",
         rotation.oldest_epoch
     )
 }

@@ -134,11 +134,11 @@ fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
     // A database that is damaged knows of none.
     let has_remotes = vault.remotes().is_ok_and(|remotes| !remotes.is_empty());
     let from_remotes = match has_remotes {
-        true => ", from the vault's remotes too",
+        true => ", also from the vault's remotes",
         false => "",
     };
     let advice = format!(
-        "damage found; run `strongroom repair --dry-run` to see what can be mended{from_remotes}; until then change nothing in the vault"
+        "damage found; before you change anything in the vault, run `strongroom repair --dry-run` to see what can be mended{from_remotes}"
     );
     Err(Failure::new(ExitCode::DamageFound, advice))
 }

@@ -282,7 +282,7 @@ impl fmt::Display for Reason {
                 let with = with.join(", ");
                 write!(
                     formatter,
-                    "fastest; equally fast, within the error of measurement: {with}"
+                    "fastest, tied with {with} within the error of measurement"
                 )
             }
             Self::Within { of } => {
@@ -395,7 +395,7 @@ mod tests {
         let close = row(Work::Encrypt, 4096, 1, close);
         assert_eq!(
             close.reason(0).to_string(),
-            "fastest; equally fast, within the error of measurement: rustcrypto"
+            "fastest, tied with rustcrypto within the error of measurement"
         );
         assert_eq!(
             close.reason(1).to_string(),
