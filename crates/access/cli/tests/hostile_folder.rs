@@ -1,9 +1,9 @@
 //! An attacker who can write to a vault folder puts links, pipes, sockets, devices and folders in the places of files.
 //! Nothing outside of the folder is read or written because of that, no command waits, and the strange entry is named.
 //!
-//! Before folders were opened through `strongroom-folder`, all tests here but one failed: links that replaced
-//! folders, rewritten files, `reserve` or `lock` were followed; hard links were written to; commands waited on pipes;
-//! a strange file among the segments stopped the vault.
+//! Before folders were opened through `strongroom-folder`, all tests here but one failed. Commands followed
+//! links that had replaced a folder, a rewritten file, `reserve` or `lock`. They wrote to hard links and waited on
+//! pipes. A strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -4,7 +4,7 @@
 //! Gives   its report about the start: ready, or why not
 //! Never   forks a process with threads, or puts a secret into arguments or environment
 //!
-//! The standard output of the daemon is a pipe until the daemon has reported on it: `ok`, or an error.
+//! The standard output of the daemon is a pipe until the daemon has written its report there: `ok`, or an error.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;

@@ -1,4 +1,4 @@
-//! Requests about content: answered on the event loop if they cannot wait long, on a worker if they may (invariant 1).
+//! Requests about content. An event loop answers them, or a worker if they may wait (invariant 1 of the crate).
 //!
 //! Takes   a node, a range, bytes
 //! Gives   the reply, from the thread that did the work

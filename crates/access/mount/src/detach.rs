@@ -1,7 +1,7 @@
 //! Unmounts: by umount2(2) for root, by fusermount3 for other users.
 //!
 //! Takes   the mount point, absolute and free of links
-//! Gives   a return once the kernel has removed the mount from the path
+//! Gives   nothing; returns once the kernel has removed the mount from the path
 //! Never   follows a link at the end of the path
 
 use std::io;

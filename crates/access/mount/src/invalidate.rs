@@ -2,7 +2,7 @@
 //!
 //! Takes   changes made through the vault by the library or by another process; and ranges whose unsent data the kernel
 //!         should send
-//! Gives   a return once the kernel has dropped its cache of them and has sent what programs wrote
+//! Gives   nothing; returns, or calls `then`, once the kernel has dropped its cache of them and has sent what programs wrote
 //! Never   drops content on an event loop or a worker, or with a lock held: the kernel may meanwhile wait for a request
 //!         to this mount (invariant 5 of the crate)
 //!

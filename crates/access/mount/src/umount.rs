@@ -1,7 +1,7 @@
 //! Unmounts from another process, and waits for the process of the mount.
 //!
 //! Takes   the folder, and a function that hears what is waited for and decides for how long
-//! Gives   a return once the process of the mount has made everything durable and has ended
+//! Gives   nothing; returns once the process of the mount has made everything durable and has ended
 //! Never   signals or kills that process, or waits without a report of the reason
 
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What other users may do on a drive, and that a changed program loses its privileges. Other users are other processes.
+//! What other users (processes with another user id) may do on a drive, and that a changed program loses its privileges.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

@@ -1,7 +1,7 @@
 //! The folder `incoming`: objects from a remote wait there until rows refer to them.
 //!
 //! Takes   objects, and their published hashes
-//! Gives   names for the objects. If a pull is interrupted, its objects stay; the next opening removes placed ones without a row
+//! Gives   names for the objects. Objects of an interrupted pull stay, but the next opening removes listed ones (1) without a row
 //! Never   removes a file that a row refers to
 //! Spec    spec/11-sync.md, 11.6
 //!

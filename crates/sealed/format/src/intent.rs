@@ -1,7 +1,7 @@
 //! The bytes of an intent log: the writes of small `fsync`s since the last commit of the database.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   bytes for values, values for bytes; of a damaged file, its whole records (of version 0 those before the damage)
+//! Gives   bytes for values, values for bytes; from a damaged file its intact records (version 0: only those before the damage)
 //! Never   opens anything: the sealed content of a record is opaque bytes here
 //! Spec    spec/8-intents.md
 //!

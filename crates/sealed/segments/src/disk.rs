@@ -1,4 +1,4 @@
-//! The only file of this crate with I/O on segments and their folder. The vault crate reads and moves whole files past it.
+//! The only file of this crate with I/O on segments and their folder. The vault crate reads and moves whole files without it.
 //!
 //! Takes   names below the folder of segments, buffers that begin on a sector boundary
 //! Gives   the results of the system calls; an interrupted or partial transfer is continued

@@ -1,4 +1,4 @@
-//! The parts that all charts share: colours that follow the reader's page, and text.
+//! The parts that all charts share: text, and colours that suit light and dark pages.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -3,7 +3,7 @@
 //! Takes   the text of SECURITY.md; the source files named in its table of tests
 //! Gives   the claims, the rows of the table, and the contradictions, one line each
 //! Never   runs a test, or judges whether it tests the claim
-//! Spec    design: "Facts have one home"
+//! Spec    CONTRIBUTING.md, "Tests": each promise of SECURITY.md has rows in its table of tests
 
 /// A row of the table of tests.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Takes   the text of a document, and the facts
 //! Gives   the contradictions, one line each
 //! Never   changes either
-//! Spec    design: "Facts have one home"
+//! Spec    CONTRIBUTING.md, "Changes": a fact has one home
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! One operation as plain data, so that a random sequence can be made, shrunk, printed and repeated.
 //!
-//! Takes   small numbers that have a meaning on every tree
+//! Takes   small numbers that are valid on every tree: they pick from its nodes and from a list of names
 //! Gives   the answer of one file system to one operation
 //! Never   compares: `step` does
 //! Spec    none: test only

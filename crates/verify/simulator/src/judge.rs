@@ -10,7 +10,7 @@
 //!  (2) Each file's content and size is a prefix of that file's operations. If a file replaced another by rename, or
 //!      got its first name, that name never appears without the file's content.
 //!  (3) Everything covered by a sync that returned is included.
-//! Attributes have a sequence for each node, as content has.
+//! The prefix rule of (2) holds for the attributes of each node, too.
 
 use std::collections::BTreeMap;
 

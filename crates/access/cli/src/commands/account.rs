@@ -1,6 +1,6 @@
 //! The report of a copy: what was copied, and what was left out and why.
 //!
-//! Takes   one note per node, and one per attribute or node that could not be kept
+//! Takes   counts of the copied nodes, and one note per part of a node that could not be kept
 //! Gives   lines on standard error, or one JSON document on standard output
 //! Never   holds more than `LEFT_OUT_MAX` notes: further ones are only counted
 

@@ -5,7 +5,7 @@
 //! Never   changes an id, or spreads damage: a block that does not open stays where it is
 //!
 //! Invariants
-//!  (1) A moved block has one row at every moment. Its old bytes stay until their segment is removed; then `fetch.rs` notices.
+//!  (1) A moved block has one row at every moment. Old bytes stay until their segment is removed; then a read looks the block up again.
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};

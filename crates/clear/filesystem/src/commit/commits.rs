@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) Order: sync segments → write attributes into the transaction → commit → sync the database's log → reply.
 //!  (2) At the commit, the sealed bytes of every block row are durable or stored in the commit: all batches up to
-//!      `Blocks::installed`, as it is under the lock of the open transaction, were synced.
+//!      `Blocks::installed`, read under the lock of the open transaction, were synced.
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
 
 use parking_lot::RwLockWriteGuard;

@@ -1,4 +1,4 @@
-//! Abstracts where an operation reads nodes and puts its changes: in the nodes themselves, or in drafts of them.
+//! A scene is where an operation reads nodes and puts its changes: the nodes themselves, or drafts of them.
 //!
 //! Takes   the number of a node
 //! Gives   the node as the operation should see it, and a place for its changes

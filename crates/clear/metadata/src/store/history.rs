@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Every difference from the newest tree is marked with a generation (the time between two barriers) later than
-//!      that tree's. Only new nodes are not marked: this device numbered them from `scan_from` on.             [4.10.2]
+//!      that tree's. New nodes need no mark: their numbers, from `scan_from` on, show that they are new.       [4.10.2]
 //!  (2) A mark is committed together with its change.                                                [4.10.1]
 
 use std::collections::btree_map;

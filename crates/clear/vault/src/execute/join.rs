@@ -9,7 +9,7 @@
 //! Invariants
 //!  (1) Rows for downloaded blocks are added in the transaction that shows the result: an interruption leaves the state before or
 //!      after it.
-//!  (2) No intent record from before a join is replayed onto joined content, whose version other devices set.           [8.5]
+//!  (2) No intent record from before a join is replayed onto joined content: the versions of the two do not compare.    [8.5]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

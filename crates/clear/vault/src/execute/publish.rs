@@ -2,7 +2,7 @@
 //!
 //! Takes   the uploaded objects, those to name again, and those at the remote that nobody published
 //! Gives   the next publication of that remote, sealed; nothing if that would contain nothing new
-//! Never   retires an object that this device has or does not know, or lets readers, which start at `base`, miss a live object
+//! Never   retires an object here or one that another's running push named, or leaves a live one before `base`, where readers start
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants

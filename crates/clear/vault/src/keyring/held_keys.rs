@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) A change is stored in this order. If it is interrupted anywhere, the next opening finishes it:         [1.8.5]
-//!      1. in the metadata: the request, for a rotation; then the id of the membership record to be made here
+//!      1. in the metadata: the request (rotation only); then the id of the membership record to be made here
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header
 //!      4. `replica.json.next` is renamed to `replica.json`

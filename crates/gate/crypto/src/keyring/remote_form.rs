@@ -2,7 +2,7 @@
 //!
 //! Takes   a keyring
 //! Gives   the bytes of its header in either form
-//! Never   gives out the data of a passphrase slot except sealed for members, unless the header allows it
+//! Never   gives remotes the data of a passphrase slot unsealed, unless the header allows it
 //! Spec    spec/1-keys.md, [1.7.6] to [1.7.10]
 //!
 //! Invariants
