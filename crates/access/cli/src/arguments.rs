@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Creates a vault and prints its recovery code once
     #[command(
-        after_help = "--recovery-code, --identity, --fingerprint and --accept-older are only for existing vaults.\n\nExample:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
+        after_help = "Example:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
     )]
     Init(Init),
     /// Mounts a vault as a drive, in the background unless -f is given
@@ -273,8 +273,13 @@ impl From<HowCompressed> for strongroom::Compression {
     }
 }
 
-/// Arguments of `init`.
+/// Arguments of `init`. The secrets of a vault that exists are refused with a reason, and not listed.
 #[derive(Args, Debug)]
+#[command(mut_args(|argument| match argument.get_id().as_str() {
+    "recovery_code" | "identity" | "fingerprint" | "accept_older" => argument.hide(true),
+    "key_file" => argument.help("Create FILE, a key file that unlocks the vault"),
+    _ => argument,
+}))]
 pub(crate) struct Init {
     /// The folder to create; a folder that exists must be empty
     #[arg(value_name = "VAULT")]

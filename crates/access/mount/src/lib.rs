@@ -6,8 +6,8 @@
 //! Spec    docs/adr and ARCHITECTURE.md, "mount"
 //!
 //! Invariants
-//!  (1) At least one event loop is always listening. A request that may have to wait is answered by a worker, or by a
-//!      loop while another loop listens.                                                       [pool, content]
+//!  (1) At least one event loop is listening, unless `QUEUED_BYTES_MAX` of writes wait: then further writes wait on their
+//!      loops. Any other request that may wait is answered by a worker, or by a loop while another one listens.  [pool, content]
 //!  (2) Each positive entry in a reply holds one reference until the kernel's FORGET for it, or until the
 //!      end of the mount.                                                                [references]
 //!  (3) The kernel remembers ENOSYS for a whole connection: only requests that are never wanted get it.    [adapter]
