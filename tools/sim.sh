@@ -7,13 +7,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "make sim needs root and /dev/fuse. Type: sudo make sim" >&2; exit 1; }
 cargo build --locked --quiet -p strongroom-simulator --features nonce-ledger
-sim=target/debug/strongroom-sim
 
 # What a cut left is opened on a disk of its own: in memory where there is some, because nothing of it must last.
 if [ -d /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt 1000000 ]; then export TMPDIR=/dev/shm; fi
 scratch=$(mktemp -d -t strongroom-sim.XXXXXX)
 export TMPDIR=$scratch
 trap 'rm -rf "$scratch"' EXIT
+# The program may be built again meanwhile, without the ledger.
+cp target/debug/strongroom-sim "$scratch"
+sim=$scratch/strongroom-sim
 # One ledger for all that follows: every run has the same keys, so no nonce may come back with another plaintext.
 ledger=(--ledger "$scratch/ledger")
 began=$SECONDS

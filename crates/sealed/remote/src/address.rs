@@ -150,7 +150,7 @@ impl Address {
             return refuse("the URL names no bucket, as in s3://bucket/path");
         }
         if Path::parse(url.path().trim_matches('/')).is_err() {
-            return refuse("object names cannot begin with the URL's path");
+            return refuse("the path in the URL has parts that no object name may have");
         }
         if let Some((name, _)) = url
             .query_pairs()
@@ -238,8 +238,9 @@ impl Address {
                 .build()
                 .map(|store| Box::new(store) as _),
         };
-        let below = Path::parse(url.path().trim_matches('/'))
-            .map_err(|_| Error::Address("object names cannot begin with the URL's path".into()))?;
+        let below = Path::parse(url.path().trim_matches('/')).map_err(|_| {
+            Error::Address("the path in the URL has parts that no object name may have".into())
+        })?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
     }
 }
