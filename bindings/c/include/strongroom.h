@@ -265,7 +265,7 @@ typedef struct {
 } sr_space;
 
 // Hears how far a call is: `context` is yours; `bytes_total` may grow. What it gives other than 0 stops the call, which fails with -ECANCELED or says so in its
-// report. It is called by the thread that made the call; in it, functions on files may be used, those on remotes fail with -EDEADLK.
+// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, and sr_verify, fail with -EDEADLK.
 typedef int (*sr_told)(void *context, uint64_t bytes, uint64_t bytes_total);
 
 // The keys of a vault. Close it with sr_keys_close.

@@ -47,7 +47,7 @@ pub const TRANSACTION_BYTES_MAX: usize = 1024 * 1024;
 pub const TRANSACTION_CONTENT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
-pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;
+pub const HEADER_BYTES_MAX: u64 = strongroom_format::limits::HEADER_BYTES_MAX as u64;
 
 /// How often a change of keys begins again because somebody else changed them meanwhile. Each time somebody succeeds.
 pub const KEY_CHANGE_ATTEMPTS_MAX: usize = 32;

@@ -295,7 +295,7 @@ fn ahead(text: &mut String, report: &Report) {
             text,
             "\n### Ahead, for a smaller promise\n\n\
              These FUSE peers are ahead of Strongroom in rows of synced content, and are not the best peer there: their figures do\n\
-             not stand for content that is encrypted and stays. How that was found out stands below.\n\n\
+             not stand for content that is encrypted and stays. The section below says how that was found out.\n\n\
              | workload | unit | Strongroom | peer | its figure | why it is not compared |\n\
              |---|---|--:|---|--:|---|\n{lines}"
         );
@@ -313,8 +313,8 @@ fn kept(text: &mut String, report: &Report) {
         text,
         "\n## What an fsync keeps\n\n\
          {} of 4 KiB appended to a file, with an fsync after each. How often the disk flushed its cache and wrote meanwhile,\n\
-         whoever asked for it; how many records were there and right after the server was killed and the store mounted anew;\n\
-         whether their content lay readable in what the file system stores.\n\n\
+         whoever asked for it; how many records were there, and correct, after the server was killed and the store mounted again;\n\
+         whether their content can be read in what the file system stores.\n\n\
          | file system | flushes per fsync | writes per fsync | records after `kill -9` | content in clear on the disk |\n\
          |---|--:|--:|--:|---|\n",
         count(report.sizes.records, "record"),
