@@ -477,7 +477,7 @@ fn a_directory_that_contains_itself_is_told_and_the_rest_is_done() {
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{command}: {said}");
         assert!(
-            said.contains(" names\n") && said.contains(" is in directory "),
+            said.contains(" names, not one\n") && said.contains(" is in directory "),
             "{said}"
         );
     }
