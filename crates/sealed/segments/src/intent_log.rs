@@ -151,10 +151,7 @@ pub struct WholeLog {
 }
 
 /// Reads `len` bytes at once, or sector by sector where the disk has lost some.
-fn read_whole(
-    len: usize,
-    read: impl Fn(&mut [u8], u64) -> io::Result<()>,
-) -> io::Result<WholeLog> {
+fn read_whole(len: usize, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io::Result<WholeLog> {
     let mut whole = WholeLog {
         bytes: vec![0; len],
         unreadable: 0,

@@ -6,7 +6,6 @@
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
 
 use strongroom_format::intent::{
     FIRST_INTENT_OFFSET, FoundLog, Intent, IntentVersion, LoggedIntent, encode_header, scan,
