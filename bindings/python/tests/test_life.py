@@ -626,6 +626,7 @@ def asks(vault, file, transaction):
         "check": lambda: vault.check(),
         "verify": lambda: vault.verify(),
         "information": lambda: vault.information(),
+        "is_owner": lambda: vault.is_owner,
     }
 
 
