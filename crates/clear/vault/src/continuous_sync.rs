@@ -363,7 +363,7 @@ fn round(
     ending: &Ending,
     tell: &dyn Fn(SyncEvent),
 ) -> Result<(bool, SyncReport)> {
-    let _turn = vault.shared.remote_turn.lock();
+    let _turn = vault.shared.remote_turns.take()?;
     let name = place.name.clone();
     let mut shown = Instant::now();
     let mut told = |progress: &RemoteProgress| {

@@ -117,13 +117,13 @@ impl Vault {
     ///
     /// # Errors
     /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, lies or lost something; `RemoteUntrue`; `RemoteStopped`;
-    /// `RemoteBusy`; `KeysInUse`; `Keys` if keys were changed here and there at once.
+    /// `RemoteBusy`; `KeysInUse`; `Keys` if keys were changed here and there at once; `CalledBack` in the `told` of such a call.
     pub fn pull(
         &self,
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PullReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         let mut report = PullReport::default();
         self.pull_from(&row, &*remote, Reached::Now, &mut report, told)?;
@@ -139,7 +139,7 @@ impl Vault {
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<SyncReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         self.sync_at(row.number, &*remote, told)
     }

@@ -71,13 +71,13 @@ impl Vault {
     ///
     /// # Errors
     /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, is full or lies; `RemoteAhead` if it has changes of another
-    /// device; `RemoteStopped`; `Damaged` if a segment is not as it was written.
+    /// device; `RemoteStopped`; `Damaged` if a segment is not as it was written; `CalledBack` in the `told` of such a call.
     pub fn push(
         &self,
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PushReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         self.push_to(&row, &*remote, told)
     }
