@@ -195,7 +195,7 @@ impl Vault {
     /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `DiskTooSmall`, `InterruptedCreate`; `BeingCreated` if another process
     /// does the same at this moment.
     pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
-        let folder = Folder::new(folder.as_ref());
+        let folder = Folder::new(folder.as_ref()).absolute()?;
         check_disk(&folder)?;
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
@@ -227,7 +227,7 @@ impl Vault {
             Some((lock, listener)),
         )?;
         let fingerprint = owner.session.vault.information.lock().fingerprint.clone();
-        let joining = Joining::new(folder.path(), options.engine, None);
+        let joining = Joining::new(folder.path(), options.engine, None)?;
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
             vault,

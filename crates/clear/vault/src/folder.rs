@@ -87,6 +87,10 @@ impl Folder {
 
     /// The same folder, also after this process has changed its working directory.
     pub(crate) fn absolute(&self) -> Result<Self> {
+        if self.vault.as_os_str().is_empty() {
+            // It leads nowhere, which whoever opens it says.
+            return Ok(self.clone());
+        }
         let path = std::path::absolute(&self.vault);
         Ok(Self {
             vault: path.map_err(Error::io("examining the vault folder"))?,

@@ -133,7 +133,7 @@ fn take_in_intents(
         &joining,
     )?;
     let fault = intents_problem(owner.session.filesystem());
-    let joining = Joining::new(folder.path(), joining, None);
+    let joining = Joining::new(folder.path(), joining, None)?;
     Vault::new(Port::Owner(Arc::new(owner)), joining).close()?;
     Ok(fault)
 }

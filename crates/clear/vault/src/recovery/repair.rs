@@ -140,7 +140,7 @@ pub fn repair(
     )?);
     let vault = Vault::new(
         Port::Owner(Arc::clone(&owner)),
-        Joining::new(folder.path(), joining, None),
+        Joining::new(folder.path(), joining, None)?,
     );
     let mended = Repair {
         folder: &folder,
