@@ -192,6 +192,11 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
+    /// Caller: a function that hears of the progress of a call wants to move something to or from a remote by itself.
+    #[error(
+        "a progress function may not push, pull, sync, prune or evict: the call that it hears of is doing that; do it when that call has ended"
+    )]
+    CalledBack,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
         "a recovery or a change of keys was interrupted in its last step; to finish it, open the vault once with write access to its folder"
@@ -256,9 +261,10 @@ pub enum Error {
         "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close the vault there"
     )]
     OwnerUnreachable,
-    /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
+    /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened, and what it
+    /// acknowledged and did not make durable may be lost.
     #[error(
-        "the process that had the vault open has ended, and it is not known whether it carried out your last request: check, then try again"
+        "the process that had the vault open has ended, and it is not known whether your last requests were carried out and kept: check, then try again"
     )]
     OwnerGone,
     /// Caller: only the process that owns the vault can do this.
@@ -563,6 +569,7 @@ impl Error {
             }
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
+            Self::CalledBack => Kind::Deadlock,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
             Self::Locked => Kind::WouldBlock,
             Self::OwnerGone | Self::LockLost => Kind::ConnectionAborted,

@@ -46,7 +46,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 29;
+pub(crate) const PROTOCOL: u32 = 30;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -284,6 +284,11 @@ impl Request<'_> {
             Self::Remote(request) => request.changes(),
             _ => false,
         }
+    }
+
+    /// Whether it may change what is durable only after a sync.
+    pub(crate) fn needs_sync(&self) -> bool {
+        self.changes() && !matches!(self, Self::Transaction { durable: true, .. })
     }
 }
 
