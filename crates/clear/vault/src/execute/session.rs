@@ -142,6 +142,8 @@ impl OpenVault {
                     UnlockError::Diverged => Error::keys_diverged(),
                     // It is that of the remote, not that of this vault, of which somebody without keys made another one.
                     UnlockError::HeaderEdited
+                    | UnlockError::SlotMissing
+                    | UnlockError::GenerationBeyond { .. }
                     | UnlockError::WithheldForged
                     | UnlockError::Forged(_) => Error::RemoteUntrue(format!("its header: {error}")),
                     error => error.into(),
