@@ -639,3 +639,61 @@ fn keys_opened_while_nobody_had_the_vault_open_work_when_somebody_has() {
     assert_eq!(list_slots(place.folder()).unwrap().len(), 4);
     place.opens(&place.key).close().unwrap();
 }
+
+/// Goal: what stands in the place of a second copy is in no change's way. Method: all kinds that are no file, with the vault open and
+/// closed; the files are read afterwards, and a verification names what is still there.
+/// Failed before: with a folder there the owner accepted no more writes, and the vault could not be opened for writing any more.
+/// SECURITY.md, claim 8.
+#[test]
+fn a_strange_second_copy_is_in_no_change_of_keys_way() {
+    let saved = ["vault.json.saved", "replica.json.saved"];
+    for strange in ["folder", "pipe", "link", "hard link"] {
+        for is_open in [true, false] {
+            let (place, vault) = Place::new();
+            vault.write("/a", vec![1; 200_000]).unwrap();
+            let vault = match is_open {
+                true => Some(vault),
+                false => vault.close().map(|()| None).unwrap(),
+            };
+            let outside = place.directory.path().join("outside");
+            fs::write(&outside, "outside").unwrap();
+            for name in saved {
+                let path = place.folder().join(name);
+                fs::remove_file(&path).unwrap();
+                put_strange(strange, &outside, &path);
+            }
+            place.keys().rotate().unwrap();
+            if let Some(vault) = vault {
+                vault.write("/b", "after").unwrap();
+                vault.close().unwrap();
+            }
+            assert_eq!(fs::read(&outside).unwrap(), b"outside", "{strange}");
+            let vault = place.opens(&place.key);
+            assert_eq!(vault.read("/a").unwrap(), vec![1; 200_000], "{strange}");
+            let options = strongroom::VerifyOptions::default();
+            let report = vault.verify(options, &mut |_| strongroom::GoOn::Yes);
+            let report = report.unwrap();
+            for name in saved {
+                let is_left = !place
+                    .folder()
+                    .join(name)
+                    .symlink_metadata()
+                    .unwrap()
+                    .is_file();
+                let is_named = report.files.iter().any(|one| one.what.contains(name));
+                assert_eq!(is_named, is_left, "{strange}: {report:?}");
+            }
+            vault.close().unwrap();
+        }
+    }
+}
+
+fn put_strange(strange: &str, outside: &Path, path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    match strange {
+        "folder" => fs::create_dir(path).unwrap(),
+        "pipe" => mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap(),
+        "link" => std::os::unix::fs::symlink(outside, path).unwrap(),
+        _ => fs::hard_link(outside, path).unwrap(),
+    }
+}

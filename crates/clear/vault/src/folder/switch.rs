@@ -183,7 +183,11 @@ fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Resu
     for name in [HEADER, REPLICA] {
         if let Some(bytes) = made.read(name, HEADER_BYTES_MAX)? {
             held.replace(name, &bytes)?;
-            held.replace(&saved_name(name), &bytes)?;
+            match held.replace(&saved_name(name), &bytes) {
+                // A folder in the place of a second copy stays, and is in nobody's way.                          [10.12]
+                Err(BelowError::Odd(_)) => {}
+                saved => saved?,
+            }
             made.remove(name)?;
         }
     }
@@ -371,6 +375,23 @@ mod tests {
             assert_eq!(read(&folder, HEADER).unwrap(), "new header", "{steps}");
             assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{steps}");
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
+            assert!(!is_pending(&folder).unwrap());
+        }
+    }
+
+    /// Failed before: the switch was never finished, and the vault could not be opened for writing any more.
+    #[test]
+    fn a_folder_in_the_place_of_a_second_copy_is_in_no_switchs_way() {
+        for odd in [HEADER, REPLICA].map(saved_name) {
+            let (_place, folder) = folder();
+            fs::create_dir(folder.part(&odd)).unwrap();
+            let making = made(&folder);
+            fs::write(making.part(HEADER), "new header").unwrap();
+            fs::write(making.part(REPLICA), "new replica").unwrap();
+            commit_rekeyed(&folder, &making).unwrap();
+            assert_eq!(read(&folder, HEADER).unwrap(), "new header", "{odd}");
+            assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{odd}");
+            assert!(folder.part(&odd).is_dir());
             assert!(!is_pending(&folder).unwrap());
         }
     }
