@@ -376,6 +376,15 @@ pub enum Error {
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]
     Keys(String),
+    /// Whoever `error` says: a change of keys is in force, and what had to follow it failed.
+    #[error(
+        "the change of keys is in force, but not all of it could be finished: {error}; the next command that opens the vault for writing \
+         tries again"
+    )]
+    KeysChanged {
+        /// Why.
+        error: Box<Error>,
+    },
     /// Caller: a tag that another kept revision has.
     #[error(
         "the snapshot {revision} already has the tag `{tag}`; choose another tag, or remove that snapshot first"
@@ -502,7 +511,7 @@ impl Error {
         match self {
             Self::Io { source, .. } => source.kind(),
             Self::File(file) => file_kind(file),
-            Self::Operation { error, .. } => error.io_kind(),
+            Self::Operation { error, .. } | Self::KeysChanged { error } => error.io_kind(),
             // Its name in `std` is not stable yet.
             Self::TooManySymlinks => std::io::Error::from(rustix::io::Errno::LOOP).kind(),
             Self::NotOpenFor(_)

@@ -80,7 +80,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         let number = match self {
             Self::Io { source, .. } => return number_of(source),
-            Self::Operation { error, .. } => return error.errno(),
+            Self::Operation { error, .. } | Self::KeysChanged { error } => return error.errno(),
             Self::File(error) => return file_number(error),
             Self::TooManySymlinks => Errno::LOOP,
             Self::NotOpenFor(_) | Self::Closed => Errno::BADF,

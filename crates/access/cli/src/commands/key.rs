@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::{
-    AddKey, AgeRecipient, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
-    SystemRandom, describe, list_slots,
+    AddKey, AgeRecipient, Error, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo,
+    SlotKind, SystemRandom, describe, list_slots,
 };
 
 use super::device::devices;
@@ -109,12 +109,18 @@ fn add(arguments: &KeyAdd) -> Result<()> {
     let mut keys = open(&arguments.vault, &arguments.common.secret)?;
     let (kind, new, code) = new_key(arguments)?;
     let added = keys.add(&arguments.label, new);
-    if let (Err(_), Some(path)) = (&added, &arguments.new_key_file) {
+    // After the other errors nothing was added.
+    if matches!(added, Ok(()) | Err(Error::KeysChanged { .. })) {
+        show_added(arguments, kind, code.as_ref())?;
+    } else if let Some(path) = &arguments.new_key_file {
         // It opens nothing. That it cannot be removed would only hide the reason of the failure.
         let _ = std::fs::remove_file(path);
     }
-    added?;
-    let text = code.as_ref().map(RecoveryCode::text);
+    Ok(added?)
+}
+
+fn show_added(arguments: &KeyAdd, kind: &str, code: Option<&RecoveryCode>) -> Result<()> {
+    let text = code.map(RecoveryCode::text);
     if arguments.common.json {
         return print_json(&AddedJson {
             kind,
