@@ -968,10 +968,7 @@ fn a_header_in_which_keys_could_not_be_changed_is_not_opened() {
             &|header| header.slots[1].principal.0[0] ^= 1,
             not_member.clone(),
         ),
-        (
-            &|header| header.slots[1].principal = device,
-            not_member,
-        ),
+        (&|header| header.slots[1].principal = device, not_member),
         (
             &|header| header.slots[1].principal = one,
             UnlockError::SlotMissing,
