@@ -533,7 +533,10 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
             let rates = arguments.limits.rates();
-            published = publish(Path::new(vault), secret, trust.clone(), rates);
+            // What it lacks is not to be published as if somebody had changed it.
+            if report.made.is_whole() {
+                published = publish(Path::new(vault), secret, trust.clone(), rates);
+            }
             Ok(report)
         },
     );

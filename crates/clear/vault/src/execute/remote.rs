@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) The rows about published objects match the publications of their remote, up to the last publication taken in.    [4.14]
 
+use std::collections::HashSet;
+
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::publication::RemoteId;
@@ -25,7 +27,7 @@ use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::pin;
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
-    change, change_state, found_by, is_whole, missing, put_published, remote_of, rows,
+    change, change_state, found_by, is_whole, missing, name_again, put_published, remote_of, rows,
     segment_files,
 };
 use crate::execute::session::{Push, Session};
@@ -76,6 +78,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let limit = usize::try_from(*limit).map_or(PUSH_PAGE, |limit| limit.min(PUSH_PAGE));
             Ok(missing(session, *remote, limit)?.into())
         }
+        RemoteRequest::Unfinished {
+            remote,
+            publications,
+        } => name_again(session, *remote, publications).map(Into::into),
         RemoteRequest::Seal {
             remote,
             last,
@@ -262,6 +268,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         turn,
         newest_segment,
         head: head.id,
+        unfinished: HashSet::new(),
     });
     if !was_pushing && !missing(session, number, 1)?.is_empty() {
         change_state(session, number, |state| RemoteState {

@@ -46,6 +46,8 @@ pub(crate) struct Rebuilt {
     pub(crate) bytes: u64,
     /// Blocks that snapshots name and that are nowhere.
     pub(crate) missing: u64,
+    /// Files of the living state of which it is not known where all of their content was.
+    pub(crate) unlisted: u64,
     /// What the living state lost.
     pub(crate) damages: Vec<Damage>,
     /// Files in `lost+found`, and their bytes.
@@ -421,6 +423,7 @@ impl Work<'_, '_> {
             Ok(())
         })?;
         let unknown: u64 = unlisted.iter().map(|range| range.end - range.start).sum();
+        self.result.unlisted += u64::from(!unlisted.is_empty());
         if unknown > REBUILD_LOST_BYTES_MAX {
             return Ok(None);
         }

@@ -544,6 +544,7 @@ fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     report.damages = rebuilt.damages;
     report.damages.sort_by(|one, next| one.path.cmp(&next.path));
     report.missing_blocks = rebuilt.missing;
+    report.unlisted = rebuilt.unlisted;
     report.unnamed = rebuilt.unnamed;
 }
 

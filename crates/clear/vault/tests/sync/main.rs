@@ -13,6 +13,7 @@ mod prune;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
+mod unfinished;
 mod withheld;
 
 use std::collections::BTreeMap;
