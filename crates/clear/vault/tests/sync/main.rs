@@ -13,6 +13,7 @@ mod prune;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
+mod two_remotes;
 mod unfinished;
 mod withheld;
 
