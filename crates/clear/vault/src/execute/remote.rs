@@ -389,6 +389,8 @@ fn publication(
         true => Retired::all(session, remote, state.is_pushing)?,
         false => Retired::of(session, remote, body, state.is_pushing)?,
     };
+    // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
+    let _kept = filesystem.keep_segments();
     retired.bring_back(session, body)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
