@@ -92,7 +92,7 @@ pub(crate) fn join(
     for revision in live.revisions.values() {
         arrival.revision(session, revision)?;
     }
-    arrival.find_nodes()?;
+    arrival.find_nodes(&last.body.head, from)?;
     arrival.arrived.retired = retired(session, remote, signed.iter().map(|one| &one.body))?;
     arrival.find_again()?;
     let theirs = session

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;
+mod erased;
 mod evict;
 mod hostile;
 mod keys;
