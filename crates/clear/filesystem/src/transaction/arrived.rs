@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
-//!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
+//!  (2) A block from a segment that its author retired gets the place to which the author moved it, if it opens there. Else it
+//!      stays where it is, and moves to a segment of this device with the next push.                      [11.6.7]
 //!  (3) If a tree block that is stored here also arrives in another segment, its row gets the place in the arrived one, as
 //!      on every device. Else each device would remove a segment that others use, and they would publish it again, without
 //!      end.                                                                                                  [11.6.17]
@@ -63,6 +64,8 @@ pub struct Arrived {
     pub blocks: HashMap<BlockId, ArrivedBlock>,
     /// Segments that somebody retired.
     pub retired: HashSet<SegmentId>,
+    /// Blocks that have a row in one of those, and open where they came.
+    pub moved: HashSet<BlockId>,
     /// Blocks that have a row and open where they came: those of trees, and contents that are lost here.
     pub again: Vec<BlockId>,
     /// Blocks of content that snapshots name and no segment has, with how many bytes each has at least.
@@ -164,15 +167,16 @@ fn move_retired(
     if retired.is_empty() {
         return Ok(());
     }
-    for (id, block) in &arrived.blocks {
-        let Some(number) = writer.block_by_id(id)? else {
+    for id in &arrived.moved {
+        let (block, number) = (arrived.blocks.get(id), writer.block_by_id(id)?);
+        let (Some(block), Some(number)) = (block, number) else {
             continue;
         };
         let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
         if let Place::Segment(from, _) = row.place
             && retired.contains(&from)
             && !retired.contains(&segments[block.segment])
-            && row.clear_len == block.clear_len
+            && (row.kind, row.clear_len) == (block.kind, block.clear_len)
         {
             let place = Place::Segment(segments[block.segment], block.offset);
             writer.move_block(number, arrived.segments[block.segment].epoch, place)?;

@@ -312,35 +312,42 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// Finds blocks of trees that came although they are here, but for those that move anyhow; and contents that are lost here.
-    /// Call it when `retired` is known.
+    /// Finds blocks that have a row and get their place where they came, if they open there: those in segments that somebody retired,
+    /// those of trees, and contents that are lost here. Call it when `retired` is known.
     pub(crate) fn find_again(&mut self) -> Result<()> {
         let reader = self.engine.reader()?;
         let lost = reader.segment_by_id(&LOST_SEGMENT)?.map(|row| row.number);
-        let mut again = Vec::new();
+        let mut retired = HashSet::new();
+        for id in &self.arrived.retired {
+            retired.extend(reader.segment_by_id(id)?.map(|row| row.number));
+        }
+        let (mut moved, mut again) = (HashSet::new(), Vec::new());
         for (id, block) in &self.arrived.blocks {
-            let is_content = block.kind.is_data();
-            if is_content && lost.is_none() || self.hashes[block.segment].is_none() {
+            let has_come = self.hashes[block.segment].is_some();
+            let may_be_again = has_come && (!block.kind.is_data() || lost.is_some());
+            if retired.is_empty() && !may_be_again {
                 continue;
             }
-            let Some(number) = reader.block_by_id(id)? else {
+            let number = reader.block_by_id(id)?;
+            let row = number.map(|number| reader.block(number)).transpose()?;
+            let Some(Place::Segment(from, _)) = row.flatten().map(|row| row.place) else {
                 continue;
             };
-            let row = reader.block(number)?;
-            let Some(Place::Segment(from, _)) = row.map(|row| row.place) else {
-                continue;
+            let into = &self.arrived.segments[block.segment].id;
+            let moves = retired.contains(&from);
+            let is_meant = match moves {
+                true => !self.arrived.retired.contains(into),
+                false => may_be_again && (!block.kind.is_data() || lost == Some(from)),
             };
-            if is_content && lost != Some(from) {
-                continue;
-            }
-            let from = reader.segment(from)?;
-            let moves = from.is_none_or(|from| self.arrived.retired.contains(&from.id));
             // What does not open would take the place of what does.
-            if !moves && self.open_arrived(id)?.is_some() {
-                again.push(*id);
+            if is_meant && self.open_arrived(id)?.is_some() {
+                match moves {
+                    true => drop(moved.insert(*id)),
+                    false => again.push(*id),
+                }
             }
         }
-        self.arrived.again = again;
+        (self.arrived.moved, self.arrived.again) = (moved, again);
         Ok(())
     }
 
