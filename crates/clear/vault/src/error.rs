@@ -151,7 +151,7 @@ pub enum Error {
     RemoteAhead,
     /// Environment: files change faster than what others pushed can be joined with them.
     #[error(
-        "programs here keep changing files that another device changed; run `strongroom pull` again: it fetches nothing twice"
+        "programs here keep changing files that another device changed, or another pull, a push or a backup runs beside this one; run `strongroom pull` again"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
