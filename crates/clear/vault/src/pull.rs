@@ -23,9 +23,9 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::folder::{Folder, INCOMING, SEGMENTS, below};
+use crate::folder::{Folder, INCOMING, SEGMENTS};
 use crate::incoming::{
-    epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
+    epoch_of, not_staged, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
@@ -105,10 +105,6 @@ fn may_be_at_base(error: &Error) -> bool {
 pub(crate) enum Reached {
     Now,
     Before,
-}
-
-fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("writing files from the remote")
 }
 
 impl Vault {
@@ -513,9 +509,9 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let folder = Folder::new(self.folder()).absolute()?;
-        let vault = folder.hold().map_err(failed())?;
-        vault.make_folder(INCOMING).map_err(failed())?;
-        let incoming = vault.folder(INCOMING).map_err(failed())?;
+        let vault = folder.hold().map_err(not_staged)?;
+        vault.make_folder(INCOMING).map_err(not_staged)?;
+        let incoming = vault.folder(INCOMING).map_err(not_staged)?;
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
@@ -580,7 +576,7 @@ impl Vault {
                         why: "its content is not what was pushed",
                     }));
                 }
-                incoming.replace(&one.staged, &found).map_err(failed())?;
+                incoming.replace(&one.staged, &found).map_err(not_staged)?;
                 Ok((true, found.len() as u64))
             },
             &mut |(is_new, len): (bool, u64)| {
@@ -590,11 +586,10 @@ impl Vault {
                 go_on(told(&progress))
             },
         )?;
-        for (number, (object, _)) in (first..).zip(found) {
-            incoming
-                .replace(&staged_publication(number), object)
-                .map_err(failed())?;
+        for (number, (object, signed)) in (first..).zip(found) {
+            let name = staged_publication(&signed.body.remote.0, number);
+            incoming.replace(&name, object).map_err(not_staged)?;
         }
-        incoming.sync().map_err(failed())
+        incoming.sync().map_err(not_staged)
     }
 }

@@ -1,7 +1,8 @@
 //! Devices that meet at two remotes, of which one is behind the other.
 
-use strongroom::{GoOn, Vault};
+use strongroom::{CLONED_FROM, Error, GoOn, OpenOptions, Vault};
 
+use crate::support::content;
 use crate::unfinished::{SECOND, add_second};
 use crate::{Devices, fill};
 
@@ -42,4 +43,48 @@ fn what_was_undone_stays_undone_through_a_remote_that_was_behind() {
     let all = devices.assert_same();
     assert!(!all.contains_key("/made and removed"));
     assert_eq!(two.read("/letters/two").unwrap(), b"two");
+}
+
+/// Goal: of two programs that pull from two remotes of one vault at once, none takes what the other brought for its own. Method: in the
+/// middle of a pull another session pulls from the other remote, ends, and so removes what had come.
+/// Failed before: the first pull ended with an error of the disk.
+#[test]
+fn a_pull_beside_a_pull_from_another_remote_ends_or_says_that_it_is_to_be_tried_again() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    add_second(&devices);
+    for vault in [one, two, one] {
+        sync_second(vault);
+    }
+    devices.settle();
+    one.write("/through the first", content(200_000, 1))
+        .unwrap();
+    devices.sync(0);
+    one.write("/through the second", content(200_000, 2))
+        .unwrap();
+    sync_second(one);
+    let beside = Vault::connect_if_owned(devices.folder(1), OpenOptions::default());
+    let beside = beside.unwrap().unwrap();
+    let mut steps = 0;
+    let pulled = two.pull(CLONED_FROM, &mut |_| {
+        steps += 1;
+        if steps == 2 {
+            beside.pull(SECOND, &mut |_| GoOn::Yes).unwrap();
+        }
+        GoOn::Yes
+    });
+    assert!(steps >= 2);
+    assert!(
+        matches!(pulled, Ok(_) | Err(Error::RemoteBusy)),
+        "{pulled:?}"
+    );
+    two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    beside.close().unwrap();
+    sync_second(two);
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/through the first") && all.contains_key("/through the second"));
 }
