@@ -15,7 +15,6 @@ use strongroom_metadata::{
 };
 use strongroom_sync::RemoteState;
 
-use crate::execute::evict::bring_back_those;
 use crate::execute::session::Session;
 use crate::execute::standing::{LET_GO, each_published};
 use crate::folder::{SEGMENTS, below};
@@ -127,31 +126,8 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
 }
 
 /// Whether readers leave out what names this: another device is in the middle of a push.                            [11.4.8]
-fn is_left_out(unfinished: &HashSet<u64>, how: &PublishedAs) -> bool {
+pub(super) fn is_left_out(unfinished: &HashSet<u64>, how: &PublishedAs) -> bool {
     !how.is_let_go() && unfinished.contains(&how.publication)
-}
-
-/// Makes what only these publications of others name missing from now on, of which nothing may be away; gives whether there are any.
-pub(super) fn name_again(
-    session: &Session,
-    remote: u64,
-    publications: &[(u64, [u8; 32])],
-) -> Result<bool> {
-    let own = session.vault.with_keys(|keys| keys.replica().device());
-    let others = publications.iter().filter(|(_, device)| *device != own.0);
-    let unfinished: HashSet<u64> = others.map(|(number, _)| *number).collect();
-    if unfinished.is_empty() {
-        return Ok(false);
-    }
-    bring_back_those(session, &|reader, row| {
-        let how = reader.published(remote, Published::Segment(row.id.0))?;
-        Ok(how.is_some_and(|how| is_left_out(&unfinished, &how)))
-    })?;
-    match &mut *session.push.lock() {
-        Some(push) => push.unfinished = unfinished,
-        None => return Err(Error::Protocol("a push that did not begin")),
-    }
-    Ok(true)
 }
 
 /// Revisions of which another device let a record go, and of which none is live: sealed again under newer keys they stay so.

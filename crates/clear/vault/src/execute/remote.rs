@@ -27,7 +27,7 @@ use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::pin;
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
-    change, change_state, found_by, is_whole, missing, name_again, put_published, remote_of, rows,
+    change, change_state, found_by, is_left_out, is_whole, missing, put_published, remote_of, rows,
     segment_files,
 };
 use crate::execute::session::{Push, Session};
@@ -287,6 +287,25 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         bytes,
         published,
     })
+}
+
+/// Makes what only these publications of others name missing from now on, of which nothing may be away; gives whether there are any.
+fn name_again(session: &Session, remote: u64, publications: &[(u64, [u8; 32])]) -> Result<bool> {
+    let own = session.vault.with_keys(|keys| keys.replica().device());
+    let others = publications.iter().filter(|(_, device)| *device != own.0);
+    let unfinished: HashSet<u64> = others.map(|(number, _)| *number).collect();
+    if unfinished.is_empty() {
+        return Ok(false);
+    }
+    bring_back_those(session, &|reader, row| {
+        let how = reader.published(remote, Published::Segment(row.id.0))?;
+        Ok(how.is_some_and(|how| is_left_out(&unfinished, &how)))
+    })?;
+    match &mut *session.push.lock() {
+        Some(push) => push.unfinished = unfinished,
+        None => return Err(Error::Protocol("a push that did not begin")),
+    }
+    Ok(true)
 }
 
 /// Takes in the next publication of a remote. (1)
