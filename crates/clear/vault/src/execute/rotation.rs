@@ -198,7 +198,7 @@ fn run(vault: &OpenVault) {
             Ok(Step::Idle) => (None, None),
             Ok(Step::Stuck) => {
                 let why = "some blocks do not open, or the database does not list some segments: `strongroom verify` names them. The old \
-                     keys stay until they are repaired or removed";
+                     keys stay until these blocks and segments are repaired or removed";
                 (Some(why.to_owned()), None)
             }
             Ok(Step::Unpublished) => {
