@@ -1,4 +1,4 @@
-//! Records the version of the interface that a program was linked with, so that no other version is loaded.
+//! Gives the library a soname with the version of its interface, so that a program loads only the version that it was linked with.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

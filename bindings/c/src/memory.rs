@@ -1,4 +1,4 @@
-//! Memory with pointers that the library gives to a program, and how it is freed.
+//! Memory that the library hands to a program as pointers, and how it is freed.
 
 use zeroize::Zeroize;
 

@@ -144,8 +144,8 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Adds, lists and removes devices. A device is a copy of the vault that may change its keys. Removing a device ends that right;
-    /// it does not delete the copy
+    /// Adds, lists and removes devices. A device is a copy of the vault with the right to change the keys of the vault. Removing a
+    /// device ends that right; it does not delete the copy
     #[command(
         after_help = "Example:\n  strongroom device list photos\n  strongroom device add photos"
     )]
@@ -153,7 +153,8 @@ pub(crate) enum Command {
     /// Copies a vault into a folder that opens with the same keys; the vault may be in use
     #[command(after_help = help::backup())]
     Backup(Backup),
-    /// Adds, lists, removes and checks remotes: places outside this machine that store the encrypted vault
+    /// Adds, lists, removes and checks remotes: places outside the vault folder (another disk, a server, an object store) that store
+    /// the encrypted vault
     #[command(
         after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
     )]
@@ -179,7 +180,7 @@ pub(crate) enum Command {
     /// Lists and resolves conflicts: files that were kept twice because two devices changed them
     #[command(after_help = help::conflicts())]
     Conflicts(Conflicts),
-    /// Creates a vault from a remote: a copy with all snapshots, which is a new device of the vault
+    /// Creates a vault from a remote, with all snapshots; the copy is a new device of the vault
     #[command(after_help = help::clone())]
     Clone(Clone),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
@@ -213,7 +214,8 @@ pub(crate) enum Command {
     Tune(Tune),
     /// Takes, lists and removes snapshots of the whole vault
     #[command(
-        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
+        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag unsorted\n  \
+            strongroom ls photos:/.history/t:unsorted/2026"
     )]
     Snapshot(Snapshot),
     /// Lists snapshots, newest first; with a path, only snapshots in which the path changed

@@ -1,4 +1,4 @@
-//! The files that `make install` installs, and that the installed program works. Only a temporary folder is touched.
+//! Checks the files that `make install` installs, and whether the installed program works. Only a temporary folder is touched.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

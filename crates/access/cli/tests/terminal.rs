@@ -1,4 +1,5 @@
-//! Passphrases that a user types on a terminal: they are not shown, and the terminal is as before afterwards, whatever happens.
+//! Passphrases that a user types on a terminal: they are not shown, and afterwards the terminal is in its earlier state, whatever
+//! happens.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -90,7 +90,7 @@ impl fmt::Display for Waiting {
         match self {
             Self::Kernel => f.write_str("the kernel is still writing cached data to the vault"),
             Self::SeenElsewhere(holders) => {
-                let unseen = "processes that this one cannot inspect";
+                let unseen = "processes that you may not inspect";
                 let holders = list(holders, unseen);
                 write!(
                     f,

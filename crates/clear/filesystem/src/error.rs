@@ -113,7 +113,7 @@ pub enum Error {
     History(#[source] history::Error),
     /// Environment or tampering: a block of a tree does not open.
     #[error(
-        "the history is damaged: a segment that has part of it does not open; run `strongroom verify`, which names the file"
+        "the history is damaged: a part of it, in a segment file, does not open; run `strongroom verify`, which names the file"
     )]
     DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.

@@ -18,7 +18,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Caller: the key is not this database's, or what proves its pages is damaged; the two cannot be told apart.
     #[error(
-        "the metadata key does not open the database, or its first page or the header of its page tree is damaged"
+        "the database does not open: either this is not its metadata key, or its first page or the header of its page tree is damaged"
     )]
     WrongKey,
     /// Environment or tampering: a page or row is not as it was written.

@@ -18,7 +18,8 @@ pub enum Error {
     OtherVault,
     /// Caller: it is of this vault, and another one than was added under this name.
     #[error(
-        "this is not the remote that was added under this name, but another remote of this vault: make the first one available again, or add this one under another name"
+        "another remote of this vault is at this address, not the one that was added under this name: make that one available again, or \
+         add the present one under another name"
     )]
     OtherRemote,
     /// Caller: it was made by a newer version.

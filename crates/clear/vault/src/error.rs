@@ -156,13 +156,15 @@ pub enum Error {
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
     #[error(
-        "this vault was rebuilt without any snapshot and shares no history with the vault at the remote: clone the remote into a new folder, and copy the files into it that only this vault has"
+        "this vault was rebuilt without any snapshot and shares no history with the vault at the remote: clone the remote into a new \
+         folder, then copy into that folder the files that only this vault has"
     )]
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
     #[error(
-        "another copy of this folder replaced the device keys that both had. To make this copy a device of its own, close the vault \
-         (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault"
+        "this folder and a copy of it had the same device keys, and the copy has replaced them. To make this folder a device of its own, \
+         close the vault (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` and unlock with the \
+         passphrase or another key"
     )]
     DeviceReplaced,
     /// Environment: keys were removed, here or on another device, under which something is sealed here.

@@ -1,7 +1,8 @@
 //! The folder `incoming`: objects from a remote wait there until rows refer to them.
 //!
 //! Takes   objects, and their published hashes
-//! Gives   names for the objects. Objects of an interrupted pull stay, but the next opening removes listed ones (1) without a row
+//! Gives   names for the objects. Objects of an interrupted pull stay for the next one; files that it had already moved into place
+//!         (see the list in (1)) and that have no row are removed at the next opening
 //! Never   removes a file that a row refers to
 //! Spec    spec/11-sync.md, 11.6
 //!

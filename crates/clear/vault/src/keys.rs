@@ -5,7 +5,8 @@
 //! Never   sends a secret or a key to the process that has the vault open: it gets the new header, which is public
 //!
 //! Invariants
-//!  (1) A change is made from the newest header. If another change came first, this one is made again from its result.
+//!  (1) A change is made from the newest header. If another change came first, this change is made again from the header that the
+//!      other one left.
 //!  (2) A process whose own slot was meanwhile removed or changed by others makes no further change.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Explains to a person, who has to decide, how a vault folder is older than its last seen state.
+//! Explains to a person, who has to decide, in what respect a vault folder is older than its last seen state.
 //!
 //! Gives   sentences: what is older, since when, and what to do
 //! Never   prints a path with characters that control a terminal

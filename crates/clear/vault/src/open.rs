@@ -226,7 +226,7 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     }
     if replay.waits_for_room {
         log::warn!(
-            "the disk or the quota is too full to store the writes in the log `{}`: files already show these writes, and the log is kept \
+            "the log `{}` has writes for which the disk or the quota has no room yet: files already show these writes, and the log is kept \
              until there is room",
             segments::INTENT_LOG
         );

@@ -8,9 +8,9 @@
 //!  (1) Each folder given is a real directory of that user with no access for others.
 //!  (2) Other processes of the user find what one process puts into its folder: they look through all such folders.
 //!
-//! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder with a random name ending is
-//! made, and found by listing `/tmp`. Folders of other users with such names are skipped: nobody can make a folder that belongs to
-//! somebody else.
+//! Without a session folder only `/tmp` is left, where any user may take a name first. Then a folder whose name ends in random
+//! characters is made, and found by listing `/tmp`. Folders of other users with such names are skipped: nobody can make a folder
+//! that belongs to somebody else.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;

@@ -212,7 +212,7 @@ impl Places {
                 Ok(settled) => return settled,
                 Err(error) => {
                     log::debug!(
-                        "the measurement cannot be saved in one of the folders for it: {error}"
+                        "the measurement cannot be saved in one of its folders, so the next folder, if any, is tried: {error}"
                     );
                 }
             }

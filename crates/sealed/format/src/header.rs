@@ -321,7 +321,7 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "has the field `withheld`, or a passphrase slot in the form for remotes, but not both",
+                "has only one of two things that belong together: the field `withheld`, and passphrase slots in the form for remotes",
             ));
         }
         let Some(withheld) = &self.withheld else {

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{0}")]
     Quota(String),
     /// Environment: it cannot make an object only if there is none of that name.
-    #[error("the remote has no way to create an object only if its name is free: {0}")]
+    #[error("the remote cannot refuse to create an object whose name is taken: {0}")]
     NoCreateOnly(String),
     /// Tampering or environment: an object is longer than any of its kind.
     #[error("the object {name} is longer than {max} bytes")]

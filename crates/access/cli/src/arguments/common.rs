@@ -37,7 +37,7 @@ pub(crate) struct SecretArguments {
     /// Unlock with the recovery code in FILE; "-" asks for it
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) recovery_code: Option<PathBuf>,
-    /// Unlock with a key file; `clone --pair` creates it if it is missing
+    /// Unlock with a key file
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) key_file: Option<PathBuf>,
     /// Unlock with an age or SSH private key

@@ -40,7 +40,8 @@ pub(crate) struct FindContent {
     /// Search the snapshot that SELECTOR matches (see `strongroom log --help`)
     #[arg(long, value_name = "SELECTOR", requires = "hash")]
     pub(crate) at: Option<String>,
-    /// Show groups of files with the same content, and how much space would be saved by storing it once
+    /// Show groups of files with the same content, and the space that they take beyond one copy (often none, because equal blocks are
+    /// stored once)
     #[arg(long, conflicts_with_all = ["name", "kind"])]
     pub(crate) duplicates: bool,
     /// Report no progress

@@ -1,4 +1,4 @@
-//! The command line of `device`: manages the copies of a vault that may change its keys.
+//! The command line of `device`: manages the copies of a vault with the right to change the vault's keys.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,11 @@ pub(crate) enum DeviceCommand {
         after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is read from the header (vault.json) and not verified. With --unlock, or an option for the secret, it is verified, and the device of this copy is marked."
     )]
     List(DeviceList),
-    /// Adds a new device: shows a code to type there into `strongroom clone --pair`, waits, and asks before adding it
+    /// Adds a new device: shows a code, which you type into `strongroom clone --pair` on the new device; waits, and asks before adding it
     #[command(after_help = crate::arguments::help::device_add())]
     Add(DeviceAdd),
-    /// Removes a device: it can no longer change keys, and opens nothing that is stored after the removal
-    #[command(
-        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with the ID of this copy's own device, this copy gets new device keys, and the old ones stop working."
-    )]
+    /// Removes a device: it can no longer change keys, and its device keys open nothing that is stored from now on
+    #[command(after_help = crate::arguments::help::device_remove())]
     Remove(DeviceRemove),
     /// Accepts all changes of keys and devices so far, so that commands no longer report them
     #[command(

@@ -2,10 +2,13 @@
 
 use crate::terminal::exit_code::ExitCode;
 
-/// What `put` and `get` keep of a file.
+/// What both `put` and `get` keep of a file.
 const KEPT: &str = "\
-A copy keeps content, holes, modes, times and user.* attributes. It keeps symbolic links, pipes, sockets and devices, and hard links \
-between files of the same command. A copy by root also keeps owner, group, capabilities and trusted.* attributes, unless --no-owner is given. \
+A copy keeps content, holes, modes, times and user.* attributes. It keeps symbolic links, pipes and sockets, and hard links \
+between files of the same command.";
+
+/// What becomes of a copy that does not keep everything, or is interrupted.
+const COMPLETE: &str = "\
 At the end the command lists what it could not keep.
 
 A file appears under its name only when it is complete. An interrupted command leaves no partial file. A command killed with -9 leaves at \
@@ -13,14 +16,16 @@ most one partial file, named .strongroom-*, which you may delete.";
 
 /// Which files `put` and `get` skip.
 const AGAIN: &str = "\
-A file is skipped if the copy has a file of the same name, size and modification time; only its mode and owner are updated. \
-With --checksum, the command compares the content of such files, and copies a file again if its content differs or cannot be read. \
-So it also replaces a file whose stored content is damaged. In copied directories, --delete deletes what the source does not have";
+A file is skipped if the target already has a file of that name with the same size and modification time; only its mode and owner are \
+updated. With --checksum, the command compares the content of files of the same name and size, whatever their times, and copies a file \
+again if its content differs";
+
+const DELETE: &str = "In copied directories, --delete deletes what the source does not have";
 
 const RIGHTS: &str = "\
-Somebody else may have written the files in the vault. Without --special, therefore, even root gets them without set-user-id and set-group-id \
-bits, capabilities and trusted.* attributes, and devices are skipped. At the end the command prints how many files and devices this \
-concerned; the exit code is 0. A mount ignores set-user-id bits, capabilities and devices as well.";
+Somebody else may have written the files in the vault. Therefore even root gets what can give rights only with --special. At the end the \
+command prints how many files it copied without such rights, and how many devices it skipped; the exit code is 0. A mount ignores \
+set-user-id bits, capabilities and devices as well.";
 
 fn example(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| format!("\n  {line}"));
@@ -65,8 +70,9 @@ pub(crate) fn umount() -> String {
          If the command has to wait for longer than a second, it prints why.\n\n\
          Exit code 7 has three causes. Programs use the mount: the command lists them as far as permitted, and the vault stays mounted. \
          Or the mount is gone here, but a container (another mount namespace) still has it after 10 seconds. Or nothing progressed for \
-         10 minutes. In the last two cases, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that the process \
-         of the mount had died; the command has removed the mount.\n\n{}",
+         10 minutes. In the last two cases, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that \
+         unmounting failed, or that it is not certain that everything is stored, for example because the process of the mount had died; \
+         the message says which.\n\n{}",
         example(&[
             "strongroom umount ~/photos",
             "strongroom umount ~/photos && umount /media/stick"
@@ -138,6 +144,18 @@ pub(crate) fn device_add() -> String {
     )
 }
 
+pub(crate) fn device_remove() -> String {
+    format!(
+        "Without ID, or with the ID of this copy's own device, this copy gets new device keys, and the old ones stop working.\n\n\
+         With an older copy of the vault folder, a removed device can still open what was stored before the removal. If it was added by \
+         pairing, its passphrase or key file still unlocks the vault: remove that too, with `strongroom key remove`.\n\n{}",
+        example(&[
+            "strongroom device list photos",
+            "strongroom device remove photos 3fa2",
+        ])
+    )
+}
+
 pub(crate) fn push() -> String {
     format!(
         "A push takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. If it is \
@@ -161,8 +179,8 @@ pub(crate) fn pull() -> String {
 
 pub(crate) fn sync() -> String {
     format!(
-        "In a vault without a remote, the command returns when everything written is on the disk. Use it for a mount instead of sync(1), \
-         which does not reach a mount. In a vault with remotes, it then pulls and pushes: with the named remote, or with all of them.\n\n\
+        "The command first writes everything to the disk. (Use it for a mount instead of sync(1), which does not reach a mount.) If the \
+         vault has remotes, it then pulls and pushes: with the named remote, or with all of them.\n\n\
          With --watch the command runs until Ctrl-C, and then exits with code 0. It pushes changes as soon as nothing was written for \
          0.2 seconds; while a program writes without a pause, every 2 seconds. It checks remotes for changes every second while something \
          changes, then less and less often (see --every). If a remote cannot be reached, the command tries again after a second, then after \
@@ -216,7 +234,9 @@ pub(crate) fn put() -> String {
         "tar c src | strongroom put - photos:/src.tar",
     ]);
     format!(
-        "{KEPT}\n\n{AGAIN}; it takes a snapshot before it removes anything.\n\nIf the disk or the quota is full, the command stops \
+        "{KEPT} A copy by root also keeps devices and, unless --no-owner is given, owner, group, capabilities and trusted.* attributes. \
+         {COMPLETE}\n\n{AGAIN}, or if the content in the vault cannot be read. So it also replaces a file whose stored content is \
+         damaged. {DELETE}; it takes a snapshot before it removes anything.\n\nIf the disk or the quota is full, the command stops \
          at once; run it again later, and it continues.\n\n{example}"
     )
 }
@@ -227,15 +247,20 @@ pub(crate) fn get() -> String {
         "strongroom get photos:/notes.txt copy.txt",
         "strongroom get --special system:/ /mnt/root",
     ]);
-    format!("{KEPT}\n\n{AGAIN}. Local files that it deletes are lost.\n\n{RIGHTS}\n\n{example}")
+    format!(
+        "{KEPT} A copy by root also keeps owner and group, unless --no-owner is given. With --special, a copy that has the owner and \
+         group of the file also keeps its set-user-id and set-group-id bits; a copy by root also keeps devices and, unless --no-owner \
+         is given, capabilities and trusted.* attributes. {COMPLETE}\n\n\
+         {AGAIN}. {DELETE}. Local files that it deletes are lost.\n\n{RIGHTS}\n\n{example}"
+    )
 }
 
 pub(crate) fn unlock() -> String {
     format!(
-        "A process in the background keeps the vault open. Until it ends, commands start at once and ask for no passphrase or key, as while \
-         the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; other users \
-         cannot, except root. The keys are in locked memory of that process, and never on a disk. The process ends when the time is up, at \
-         `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
+        "A process in the background keeps the vault open. Until it ends, commands start at once and ask for no passphrase or key, just \
+         as they do while the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; \
+         other users cannot, except root. The keys are in locked memory of that process, and never on a disk. The process ends when the \
+         time is up, at `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom unlock photos",
             "strongroom unlock --for 8h photos",
@@ -296,10 +321,21 @@ pub(crate) fn info() -> String {
     )
 }
 
+pub(crate) fn key_remove() -> String {
+    format!(
+        "With an older copy of the vault folder, the secret still opens what was stored before the removal. A copy of only vault.json is \
+         enough for that until `strongroom key rotate` has re-sealed everything.\n\n{}",
+        example(&[
+            "strongroom key list photos",
+            "strongroom key remove photos 3fa2",
+        ])
+    )
+}
+
 pub(crate) fn rotate() -> String {
     format!(
         "New content is sealed (encrypted) under new keys at once. The process that has the vault open then re-seals everything that is \
-         stored, also for snapshots, in the background, and deletes the old keys. If no process has the vault \
+         stored, including what only snapshots use, in the background; then it deletes the old keys. If no process has the vault \
          open, this command re-seals everything. After a kill or an unmount, re-sealing continues when the vault is opened next. All \
          passphrases and keys that unlock the vault stay valid. Old copies of the vault folder contain the old keys and can still be opened.\n\n{}",
         example(&[
@@ -338,8 +374,8 @@ pub(crate) fn compression() -> String {
     format!(
         "With zstd, new content is compressed in blocks of up to 64 KiB, where that saves space. Content that is already stored \
          stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed. Keep compression off \
-         if somebody can add text to a file that also has your secrets, or if the compressed lengths would reveal which file \
-         it is. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
+         if somebody can add text to a file that also has your secrets, or if nobody may recognize a known file by the compressed \
+         lengths of its blocks. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
         example(&[
             "strongroom compression photos",
             "strongroom compression photos zstd",
@@ -365,8 +401,9 @@ pub(crate) fn evict() -> String {
         "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
          stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
-         The command deletes whole segments: with a path, those of which at least half is content at or below the path. \
-         Content that was not pushed stays. `strongroom backup` needs all content here: --undo fetches it.\n\n{}",
+         The command deletes only whole segments. With a path, it deletes each segment in which at least half of the content in use \
+         belongs to that path or to files below it. Content that was not pushed stays. `strongroom backup` needs all content here: --undo \
+         fetches it.\n\n{}",
         example(&[
             "strongroom push photos && strongroom evict photos",
             "strongroom evict photos:/2019",
@@ -441,9 +478,10 @@ pub(crate) fn tune() -> String {
     format!(
         "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. Without this \
          command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries change. \
-         What --prefer saved overrides what was measured, and the environment variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides \
-         both.\n\nEach figure is the median of the rounds in MiB/s, with the 25th and 75th percentiles in parentheses. Each round measures all \
-         providers (libraries) in turn. For each algorithm, the provider with the greatest median is chosen.\n\n{}",
+         A preference saved with --prefer takes precedence over the measurement, and the environment variable \
+         STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… over both.\n\nEach figure is the median of the rounds in MiB/s, with the 25th and 75th \
+         percentiles in parentheses. Each round measures all providers (libraries) in turn. For each algorithm, the provider with the \
+         greatest median is chosen.\n\n{}",
         example(&[
             "strongroom tune",
             "strongroom tune --chart providers.svg",

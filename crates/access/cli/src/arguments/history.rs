@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
 pub(crate) enum SnapshotCommand {
     /// Takes a snapshot of the whole vault, mounted or not; prints its id
     #[command(
-        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted"
+        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag unsorted"
     )]
     Create(SnapshotCreate),
     /// Lists the snapshots, oldest first

@@ -25,10 +25,8 @@ pub(crate) enum KeyCommand {
     /// Lists the ways to unlock the vault; needs no secret
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
-    /// Removes a way to unlock the vault; its secret opens nothing that is stored after the removal
-    #[command(
-        after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
-    )]
+    /// Removes a way to unlock the vault: its secret no longer opens the vault, nor anything stored from now on
+    #[command(after_help = help::key_remove())]
     Remove(KeyRemove),
     /// Replaces the passphrase that you unlock with
     #[command(after_help = "Example:\n  strongroom key change photos")]

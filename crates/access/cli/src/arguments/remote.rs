@@ -192,7 +192,7 @@ pub(crate) struct Push {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The name of the remote. If there are several, `push` and `pull` need it; `sync` without it uses all of them
+    /// The name of the remote. If the vault has several remotes, `push` and `pull` need a name; `sync` without a name uses all remotes
     #[arg(value_name = "REMOTE")]
     pub(crate) remote: Option<String>,
     #[command(flatten)]

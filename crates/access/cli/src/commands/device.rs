@@ -1,5 +1,5 @@
-//! `device list`, `device remove`, `device accept`, and the entry to `device add`: manages the copies of a vault that
-//! may change its keys.
+//! `device list`, `device remove`, `device accept`, and the entry to `device add`: manages the copies of a vault with
+//! the right to change the vault's keys.
 
 use std::io::Write;
 

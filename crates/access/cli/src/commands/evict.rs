@@ -190,8 +190,8 @@ fn brought(report: BringBackReport, json: bool) -> Result<()> {
         lost => Err(Failure::new(
             ExitCode::Damaged,
             format!(
-                "no remote has {} in {} any more; `strongroom verify` names the files. When a remote has them again, `strongroom repair` \
-                 fetches them",
+                "no remote has {} in {} any more; `strongroom verify` names the affected files. When a remote has these segments again, \
+                 `strongroom repair` fetches them",
                 show_bytes(lost_bytes),
                 counted(lost, "segment")
             ),

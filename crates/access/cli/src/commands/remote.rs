@@ -109,9 +109,9 @@ fn say_added(arguments: &RemoteAdd, guessable: bool) -> Result<()> {
             "strongroom: anyone who can read a remote of this vault can try to guess its passphrases; use a long passphrase, or a key file",
         ),
         (false, true) => tell(&format!(
-            "strongroom: no key of this vault opens it at a remote: if every device is lost, the vault is lost too. `strongroom key add \
-             {folder} --new-recovery-code` makes a key that opens it there; a device that has the vault can also let another device in \
-             (`strongroom device add`)"
+            "strongroom: the vault has only passphrases, and they do not open the copy at a remote: if every device is lost, the vault is \
+             lost too. `strongroom key add {folder} --new-recovery-code` makes a key that opens that copy; a device that has the vault can \
+             also let another device in (`strongroom device add`)"
         )),
         (false, false) => {}
     }

@@ -132,7 +132,7 @@ fn words(rotation: &Rotation) -> String {
     }
     if rotation.bytes_left == 0 {
         return format!(
-            "everything is sealed under the newest keys (epoch {}); nothing is left that older keys open",
+            "everything here is sealed under the newest keys (epoch {}); older keys still exist, but nothing here needs them",
             rotation.newest_epoch
         );
     }
@@ -165,7 +165,9 @@ mod tests {
             bytes_left: 0,
             ..removed.clone()
         };
-        assert!(words(&empty).starts_with("everything is sealed under the newest keys (epoch 2)"));
+        assert!(
+            words(&empty).starts_with("everything here is sealed under the newest keys (epoch 2)")
+        );
         let running = Rotation {
             is_running: true,
             ..removed

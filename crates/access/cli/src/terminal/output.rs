@@ -55,7 +55,7 @@ impl NamesAs {
     pub(crate) fn of(null: bool) -> Result<Self> {
         match (null, io::stdout().is_terminal()) {
             (true, true) => Err(Failure::usage(
-                "--null is for another program: standard output is a terminal",
+                "--null writes names for another program, but standard output is a terminal; pipe it, for example into `xargs -0`",
             )),
             (true, false) => Ok(Self::Exact(0)),
             (false, true) => Ok(Self::Shown),

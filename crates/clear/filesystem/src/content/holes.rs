@@ -5,7 +5,7 @@
 //! Never   deletes the rows of more than one step while it holds the lock of the open transaction
 //! Spec    spec/4-metadata.md, 4.5.9
 //!
-//! Every method is called with that lock held, so that memory and rows agree.
+//! Every method is called with the lock of the open transaction held, so that memory and rows agree.
 //!
 //! Invariants
 //!  (1) Memory holds exactly the rows of the table `hole`; holes of one inode do not overlap.

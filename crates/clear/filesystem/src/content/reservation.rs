@@ -2,7 +2,7 @@
 //!
 //! Takes   ranges of a file that are not written yet
 //! Gives   permission to write them later, however full the vault has become
-//! Never   keeps space from other programs on the disk: the bytes use space there only once they are written
+//! Never   reserves space on the disk against other programs: reserved bytes take space on the disk only once they are written
 //!
 //! Invariants
 //!  (1) `Content::reserved` is the sum over all inodes; `inode.reserved` is the sum of that node's ranges.

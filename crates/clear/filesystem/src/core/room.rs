@@ -6,7 +6,7 @@
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
 //!
 //! Reading, removing, punching holes and writing into space that `fallocate` reserved need no permission.
-//! `DISK_RESERVE_BYTES` are kept free, so that they still work on a full disk.
+//! `DISK_RESERVE_BYTES` are kept free, so that these operations still work on a full disk.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};

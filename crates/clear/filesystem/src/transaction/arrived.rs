@@ -8,9 +8,9 @@
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
 //!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
-//!  (3) If a tree block that is stored here also arrives in another segment, its row gets the place in the arrived one, as
-//!      on every device. Else each device would remove a segment that others use, and they would publish it again, without
-//!      end.                                                                                                  [11.6.17]
+//!  (3) If a tree block that is stored here also arrives in another segment, its row gets its place in the arrived segment. So
+//!      all devices use the segment that was published last; otherwise each would remove a segment that others use, and they
+//!      would publish it again, without end.                                                                  [11.6.17]
 //!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
 
 use std::collections::{HashMap, HashSet};

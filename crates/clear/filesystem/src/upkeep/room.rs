@@ -9,8 +9,8 @@
 //!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
-//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A caller must help if
-//!      it writes faster than that.                                                                              [5.12]
+//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound; a caller that writes
+//!      faster than the background reclaims must help.                                                           [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! Takes   a file, or everything
 //! Gives   its durability, by a record of the intent log or by a commit
-//! Never   fails because of a full disk before removed content was freed
+//! Never   reports a full disk without having freed removed content first
 
 use strongroom_metadata::{InodeId, NodeKind, SegmentNumber};
 

@@ -1,7 +1,8 @@
 //! Notices that another copy of this folder acts as the same device, and makes this copy a new device.
 //!
 //! Takes   verified publications; the request to become a new device
-//! Gives   a mark, on which the next push acts; this copy's segments removed if the other copy's versions replace them
+//! Gives   a mark, on which the next push acts; if segments of the other copy arrive under the names of segments here: room for them,
+//!         after the live content here was moved to other segments
 //! Never   calls a copy an attack, or takes this copy's publication for another's
 //! Spec    spec/11-sync.md, 11.10
 //!

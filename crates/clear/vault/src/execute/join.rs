@@ -104,7 +104,8 @@ pub(crate) fn join(
             found.cloned().map(Arc::new)
         });
     let theirs = theirs.ok_or_else(|| {
-        Error::RemoteUntrue("it lacks the newest revision that it names".to_owned())
+        let why = "the remote lacks the snapshot that its newest publication names";
+        Error::RemoteUntrue(why.to_owned())
     })?;
     let joined = Joining {
         session,

@@ -8,8 +8,9 @@
 //! Invariants
 //!  (1) Everything is re-sealed and durable, also records of revisions, before a header without the old keys is written.  [1.10.4]
 //!  (2) The process that opens the vault after a crash continues where the rows say that the rotation stopped.  [1.10.1]
-//!  (3) Old keys are forgotten only once every remote has the newest keys, and nothing live under old ones. So later publications
-//!      need no old key. A device that syncs late finds an earlier header there, with old and new keys.    [11.6.9]
+//!  (3) Old keys are forgotten only once every remote has the newest header and nothing live there is sealed under old keys. So
+//!      later publications need no old key. A device that syncs late still finds an earlier header at the remote, with old and
+//!      new keys.                                                                                          [11.6.9]
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -198,7 +199,7 @@ fn run(vault: &OpenVault) {
             Ok(Step::Idle) => (None, None),
             Ok(Step::Stuck) => {
                 let why = "some blocks do not open, or the database does not list some segments: `strongroom verify` names them. The old \
-                     keys stay until they are repaired or removed";
+                     keys stay until these blocks and segments are repaired or removed";
                 (Some(why.to_owned()), None)
             }
             Ok(Step::Unpublished) => {

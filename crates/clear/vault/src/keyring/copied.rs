@@ -1,8 +1,8 @@
-//! Stores in the metadata that another copy of this folder may act as the same device. Gives each device its own inode numbers.
+//! Stores in the metadata a mark that another copy of this folder may act as the same device. Gives each device its own inode numbers.
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
 //! Gives   whether another copy may act as that device too
-//! Never   keeps that mark for the new device that replaces the copied one: only this copy has the new device's key
+//! Never   applies the mark to the new device that replaces the copied one: only this copy has the new device's key
 //! Spec    spec/11-sync.md, 11.10
 
 use strongroom_crypto::Keyring;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the steps of a verification
 //! Gives   values that are sent with `request.rs`, under its protocol version
-//! Never   carries a key, or more than one message holds: the client asks again for what comes after the end of an answer
+//! Never   carries a key, or an answer too long for one message: the client asks again for the rest
 
 use serde::{Deserialize, Serialize};
 

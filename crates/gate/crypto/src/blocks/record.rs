@@ -6,7 +6,8 @@
 //! Spec    spec/2-block.md, [2.24] to [2.27]
 //!
 //! Invariants
-//!  (1) A failed random generator reveals at most that two records are equal; so does a record without a salt.  [2.25]
+//!  (1) If the random generator is broken, or if a record has no random salt (kind 18), outsiders learn at most that two records
+//!      are equal.                                                                                              [2.25]
 //!  (2) A guess at a record's content can be compared with its id only with the epoch's key.        [2.24]
 
 use crate::blocks::block_sealer::BlockSealer;

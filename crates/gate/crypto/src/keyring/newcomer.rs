@@ -94,7 +94,7 @@ impl Keyring {
             .into_iter()
             .any(|id| self.membership.has_known(id))
         {
-            return Err(KeyError::Newcomer("keys that are or were of a member"));
+            return Err(KeyError::Newcomer("keys of a present or former member"));
         }
         check_label(&slot.label)?;
         if let Lock::Passphrase(parameters) = &slot.lock {
@@ -250,7 +250,7 @@ mod tests {
         let (_, new) = new_device(keyring.vault_id());
         let inside = keyring.admit(new.newcomer(), &SystemRandom).unwrap();
         let twice = inside.keyring.admit(new.newcomer(), &SystemRandom);
-        let known = KeyError::Newcomer("keys that are or were of a member");
+        let known = KeyError::Newcomer("keys of a present or former member");
         assert_eq!(twice.unwrap_err(), known);
         let device = new.newcomer().device.id();
         let removed = inside.keyring.revoke_device(device, &SystemRandom).unwrap();

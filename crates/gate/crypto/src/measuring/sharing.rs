@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
-//!  (2) Smaller calls are sealed on one thread, larger ones with the pool. The boundary is the size at which the slowdowns at
-//!      all measured sizes add up to the least. So a disturbed measurement adds only its own slowdown.
+//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. The boundary is the size for which the
+//!      slowdowns at all measured sizes add up to the least. So a disturbed measurement adds only its own slowdown.
 
 use std::time::Duration;
 

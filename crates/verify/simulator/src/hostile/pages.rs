@@ -1,7 +1,8 @@
 //! `strongroom-sim pages`: opens and reads every mixture of the pages of several states of a database.
 //!
 //! Takes   a seed, and a count of random mixtures
-//! Gives   a line for every mixture that shows content of no single whole state, or that a verification does not report
+//! Gives   a line for every mixture whose content does not all belong to one whole state, for every harmful one that a
+//!         verification does not report, and for every unclear refusal
 //! Never   carries a user's records from one mixture to the next: each worker has its own user folders, and empties them
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! The states of a vault whose pages are mixed: an older one, closed; two branches, each once closed and several times with a log.
+//! The states of a vault whose pages are mixed: one older state, closed; and of each of two branches one closed state and several
+//! states with a log.
 //!
 //! Takes   a folder to make them in
 //! Gives   images of vault folders, each with a list of its content; every image has the segments of all images
