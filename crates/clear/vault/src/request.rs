@@ -46,7 +46,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 29;
+pub(crate) const PROTOCOL: u32 = 30;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -360,6 +360,8 @@ responses! {
     /// Bytes, or why there are none: the header that belongs to a copied database, or what is in the folder that no backup may
     /// replace; what a publication says, or why it is none.
     Backup(Result<ByteBuffer, String>),
+    /// Segments, and the bytes that each has at least.
+    Needed(Vec<([u8; 16], u64)>),
     Remotes(Vec<RemoteFields>),
     Push(PushFields),
     Objects(Vec<VaultObject>),
