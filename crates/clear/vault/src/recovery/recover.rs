@@ -18,13 +18,14 @@ use strongroom_crypto::{
 };
 use strongroom_filesystem::Timestamp;
 use strongroom_format::{Epoch, ReplicaFile, SuiteId};
-use strongroom_history::{Revision, RevisionId};
+use strongroom_history::{Retention, Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
     Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
 };
 
 use crate::clock::now_s;
+use crate::execute::history::RETENTION;
 use crate::execute::verify::intents_problem;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
@@ -570,6 +571,7 @@ fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<S
         let Some((id, epoch)) = record_name(&name) else {
             continue;
         };
+    keep_every_snapshot(&store).map_err(strongroom_filesystem::Error::from)?;
         let opened = bytes.and_then(|bytes| open_revision(&sealer, Epoch(epoch), &bytes));
         let revision = opened.and_then(|clear| Revision::decode(&clear, &signer).ok());
         match revision.filter(|revision| revision.id.to_string() == id) {
@@ -586,6 +588,14 @@ fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<S
         .collect();
     let mut all: Vec<Revision> = found.into_values().collect();
     all.sort_by_key(|revision| (revision.body.sequence, revision.body.time, revision.id));
+/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes.
+///                                                                                                         [6.10.4]
+fn keep_every_snapshot(store: &Store) -> metadata::Result<()> {
+    let mut writer = store.lock();
+    writer.put_setting(RETENTION, &Retention::EVERYTHING.encode())?;
+    writer.commit().map(drop)
+}
+
     Ok((all, lost))
 }
 
