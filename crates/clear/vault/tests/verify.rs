@@ -581,3 +581,18 @@ fn nothing_that_shows_tells_a_length_finer_than_a_sector() {
     }
     assert_ne!(shown(130_000, ""), known);
 }
+
+/// Failed before: a dry run brought the database up to date, and the version that wrote it could not open it any more.
+#[test]
+fn a_dry_run_of_a_repair_leaves_a_database_of_an_earlier_version_as_it_is() {
+    let place = of_format_1("closed");
+    let database = place.folder().join("metadata.db");
+    let before = std::fs::read(&database).unwrap();
+    let options = strongroom::RepairOptions {
+        dry_run: true,
+        ..strongroom::RepairOptions::default()
+    };
+    let looked = strongroom::repair(place.folder(), &place.secret, options, &mut |_| {});
+    assert!(std::fs::read(&database).unwrap() == before, "{looked:?}");
+    assert!(looked.is_err(), "{looked:?}");
+}

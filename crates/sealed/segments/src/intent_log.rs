@@ -18,7 +18,7 @@ use strongroom_format::limits::{INTENT_LOG_BYTES, SECTOR_BYTES};
 /// Its name in the vault folder.
 pub const INTENT_LOG: &str = "intents";
 /// What it is called once nothing can be made of it.
-const UNREADABLE: &str = "intents.unreadable";
+pub const UNREADABLE: &str = "intents.unreadable";
 
 /// One open log.
 #[derive(Debug)]

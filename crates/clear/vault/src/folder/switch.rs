@@ -15,6 +15,7 @@
 
 use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
+use strongroom_segments::{INTENT_LOG, INTENTS_UNREADABLE};
 
 use crate::folder::{Folder, HEADER, REPLICA, below, saved_name};
 use crate::limits::HEADER_BYTES_MAX;
@@ -200,6 +201,11 @@ fn put_aside(held: &HeldFolder, old: &Old) -> strongroom_folder::Result<()> {
     held.remove(&index())?;
     match old {
         Old::Kept(aside) => {
+            // The new database cannot replay it, and the old one needs it until this moment.                  [7.4.8]
+            match held.rename(INTENT_LOG, INTENTS_UNREADABLE) {
+                Err(error) if !error.is_missing() => return Err(error),
+                _ => {}
+            }
             move_aside(held, &log(), &format!("{aside}-wal"))?;
             move_aside(held, TREE_FILE, &format!("{aside}-tree"))?;
             move_aside(held, DATABASE_FILE, aside)?;
@@ -281,11 +287,14 @@ mod tests {
     /// Method: each state in between is made by hand.
     #[test]
     fn a_switch_that_was_cut_anywhere_is_finished() {
-        for steps in 0..6 {
+        for steps in 0..7 {
             let (_place, folder) = folder();
+            fs::write(folder.part(INTENT_LOG), "syncs").unwrap();
             let making = made(&folder);
+            assert!(folder.has(INTENT_LOG), "the old database may need it");
             fs::rename(making.place(), folder.part("recovered-1")).unwrap();
             let moves = [
+                (INTENT_LOG, INTENTS_UNREADABLE),
                 ("metadata.db-wal", "metadata.db.damaged-1-wal"),
                 ("metadata.db-tree", "metadata.db.damaged-1-tree"),
                 ("metadata.db", "metadata.db.damaged-1"),
@@ -301,6 +310,9 @@ mod tests {
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
             assert_eq!(read(&folder, "metadata.db.damaged-1").unwrap(), "old");
             assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree");
+            // Failed before: it was put away before the switch, and lost if that did not happen.
+            assert!(!folder.has(INTENT_LOG));
+            assert_eq!(read(&folder, INTENTS_UNREADABLE).unwrap(), "syncs");
             assert_eq!(
                 read(&folder, "metadata.db.damaged-1-tree").unwrap(),
                 "old tree"

@@ -21,7 +21,7 @@ use strongroom_format::{Epoch, ReplicaFile, SuiteId};
 use strongroom_history::{Retention, Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
-    Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
+    Access as SegmentAccess, INTENT_LOG, INTENTS_UNREADABLE, SegmentStore, StoreOptions,
 };
 
 use crate::clock::now_s;
@@ -397,12 +397,15 @@ fn to_mend(keys: &Replica) -> metadata::Options {
     }
 }
 
-fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
+/// In a trial, a database of an earlier version is not brought up to date, and is an error.
+fn look(folder: &Folder, keyring: &Keyring, keys: &Replica, trial: Trial) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
     let because = |why: &str| Ok(DatabaseState::Ruined(why.to_owned()));
     let below = |error| strongroom_filesystem::Error::from(error).into();
     let opened = match Store::open_read_only(folder.path(), key, to_mend(keys)) {
-        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, to_mend(keys)),
+        Err(metadata::Error::OlderVersion { .. }) if trial == Trial::ForReal => {
+            Store::open(folder.path(), key, to_mend(keys))
+        }
         opened => opened,
     };
     let store = match opened {
@@ -439,8 +442,8 @@ fn cut(folder: &Folder, keys: &Replica) -> Result<()> {
         .map_err(|error| strongroom_filesystem::Error::from(error).into())
 }
 
-/// Puts the intent log of the old database out of the way of the new one, which cannot take it in, and says so.
-fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
+/// What is said of the intent log of the old database, which the new one cannot take in: it goes out of the way when that takes its place.
+fn intents_given_up(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     if !folder.has(INTENT_LOG) {
         return None;
     }
@@ -448,8 +451,7 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     let what = match trial {
         Trial::OnlyLook => format!("{lost} would not have these changes; the log would be kept"),
         Trial::ForReal => {
-            let kept = IntentLog::set_aside(folder.path()).ok();
-            let kept = kept.unwrap_or(INTENT_LOG);
+            let kept = INTENTS_UNREADABLE;
             format!("{lost} does not have these changes; the log is kept as `{kept}`")
         }
     };
@@ -520,7 +522,7 @@ fn rebuild(
     .run(revisions)?;
     known_records::see(&store, keyring, Access::ReadWrite)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
-    report.files.extend(give_up_intents(folder, trial));
+    report.files.extend(intents_given_up(folder, trial));
     let aside = match trial {
         Trial::ForReal => switch::commit(folder, &making)?,
         Trial::OnlyLook => {
