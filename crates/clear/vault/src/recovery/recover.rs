@@ -158,13 +158,37 @@ pub(crate) fn recover_from(
     (trial, source): (Trial, Source<'_>),
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
+    let report = bring_back(folder, secret, options, (trial, source), told)?;
+    if trial == Trial::ForReal {
+        // Not before: the key of the old database may be in a second copy alone.
+        save_copies(folder)?;
+    }
+    Ok(report)
+}
+
+/// The same, but for the second copies.
+fn bring_back(
+    folder: &Folder,
+    secret: &Secret,
+    options: &RecoverOptions,
+    (trial, source): (Trial, Source<'_>),
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
     let mut writes = Vec::new();
     let (mut keyring, header) = bring_header(folder, secret, &options.trust, &mut writes)?;
-    let (keys, replica) = bring_replica(folder, &mut keyring, &mut writes)?;
+    let (mut keys, mut replica) = bring_replica(folder, &mut keyring, &mut writes)?;
     let mut state = match options.rebuild {
         Rebuild::Always => DatabaseState::Ruined(String::new()),
-        Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
+        Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys, trial)?,
     };
+    if options.rebuild != Rebuild::Always
+        && replica == Brought::Sound
+        && matches!(state, DatabaseState::Ruined(_))
+        && let Some(second) = second_replica(folder, &mut keyring, trial)?
+    {
+        writes.push((REPLICA, second.bytes));
+        (keys, state, replica) = (second.replica, second.state, Brought::PutBack);
+    }
     refuse_rebuild(&state, options.rebuild)?;
     // A sound database judges the header better, when the vault is opened: it may only lack a record that another device made.
     let check_head = |keyring: &Keyring| {
@@ -180,7 +204,6 @@ pub(crate) fn recover_from(
         if replica == Brought::Sound {
             settle(folder, &keyring, &keys)?;
         }
-        save_copies(folder)?;
     }
     let renamed = misnamed::put_right(folder, trial)?;
     let mut report = RecoverReport {
@@ -193,7 +216,7 @@ pub(crate) fn recover_from(
         report.database = Brought::Cut;
         if trial == Trial::ForReal {
             cut(folder, &keys)?;
-            state = look(folder, &keyring, &keys)?;
+            state = look(folder, &keyring, &keys, trial)?;
             // Only now every page of it could be looked at.
             refuse_rebuild(&state, options.rebuild)?;
         }
@@ -366,6 +389,33 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
     })
 }
 
+/// A second copy of the replica file that opens the database.
+struct Second {
+    bytes: Vec<u8>,
+    replica: Replica,
+    state: DatabaseState,
+}
+
+/// The second copy of the replica file, if the database opens with it: then an older one was put in the place of the first.
+fn second_replica(folder: &Folder, keyring: &mut Keyring, trial: Trial) -> Result<Option<Second>> {
+    let Some(bytes) = folder.saved(REPLICA).ok().flatten() else {
+        return Ok(None);
+    };
+    if folder.replica().is_ok_and(|present| present == bytes) {
+        return Ok(None);
+    }
+    let Ok(replica) = keyring.open_replica(&bytes) else {
+        return Ok(None);
+    };
+    let state = look(folder, keyring, &replica, trial)?;
+    let serves = !matches!(state, DatabaseState::Ruined(_)) && keyring.act_as(&replica).is_ok();
+    Ok(serves.then_some(Second {
+        bytes,
+        replica,
+        state,
+    }))
+}
+
 // ---- the database
 
 /// What a look at the database came to.
@@ -521,6 +571,7 @@ fn rebuild(
     }
     .run(revisions)?;
     known_records::see(&store, keyring, Access::ReadWrite)?;
+    keep_every_snapshot(&store).map_err(strongroom_filesystem::Error::from)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
     report.files.extend(intents_given_up(folder, trial));
     let aside = match trial {
@@ -535,6 +586,14 @@ fn rebuild(
     report.lost_revisions = lost;
     fill(report, rebuilt);
     Ok(())
+}
+
+/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes.
+///                                                                                                         [6.10.4]
+fn keep_every_snapshot(store: &Store) -> metadata::Result<()> {
+    let mut writer = store.lock();
+    writer.put_setting(RETENTION, &Retention::EVERYTHING.encode())?;
+    writer.commit().map(drop)
 }
 
 fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
@@ -573,7 +632,6 @@ fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<S
         let Some((id, epoch)) = record_name(&name) else {
             continue;
         };
-    keep_every_snapshot(&store).map_err(strongroom_filesystem::Error::from)?;
         let opened = bytes.and_then(|bytes| open_revision(&sealer, Epoch(epoch), &bytes));
         let revision = opened.and_then(|clear| Revision::decode(&clear, &signer).ok());
         match revision.filter(|revision| revision.id.to_string() == id) {
@@ -590,14 +648,6 @@ fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<S
         .collect();
     let mut all: Vec<Revision> = found.into_values().collect();
     all.sort_by_key(|revision| (revision.body.sequence, revision.body.time, revision.id));
-/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes.
-///                                                                                                         [6.10.4]
-fn keep_every_snapshot(store: &Store) -> metadata::Result<()> {
-    let mut writer = store.lock();
-    writer.put_setting(RETENTION, &Retention::EVERYTHING.encode())?;
-    writer.commit().map(drop)
-}
-
     Ok((all, lost))
 }
 
