@@ -208,7 +208,7 @@ impl<'a> Repair<'a> {
         let damaged = self.with_neighbours(damaged)?;
         let lost = self.mend(&blocks, damaged)?;
         self.adopt(&blocks)?;
-        self.unexplained_segments(&blocks)?;
+        self.unexplained_segments(&blocks, unknown)?;
         self.records()?;
         let mut lost = self.mend_nodes(lost)?;
         self.blocks_from_remotes(&mut sources, &mut lost, told)?;
@@ -223,6 +223,7 @@ impl<'a> Repair<'a> {
         self.owner
             .session
             .vault
+        let unknown = self.unknown_segments(&blocks)?;
             .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
