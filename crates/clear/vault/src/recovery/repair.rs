@@ -204,6 +204,8 @@ impl<'a> Repair<'a> {
             store: &segments,
             sealer: &sealer,
             inventory: &inventory,
+        // What is stored again has no reference for a moment, and neighbours may be the last to name it: nothing is given back meanwhile.
+        let held = self.filesystem().engine().hold();
         };
         let damaged = self.with_neighbours(damaged)?;
         let lost = self.mend(&blocks, damaged)?;
@@ -233,6 +235,7 @@ impl<'a> Repair<'a> {
     fn verify(
         &self,
         told: &mut dyn FnMut(RecoverProgress),
+        drop(held);
     ) -> Result<(VerifyReport, HashMap<BlockNumber, LostChunks>)> {
         let options = VerifyOptions {
             deep: true,
