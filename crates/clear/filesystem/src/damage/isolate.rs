@@ -21,12 +21,12 @@ use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
 const DAMAGED_BLOCKS: &str = "damaged_blocks";
 
 impl Filesystem {
-    /// Lists `blocks` as damaged in place of those that were, durably; and gives those of which nothing opens a place that
-    /// says so.
+    /// Lists `blocks` and `waiting` as damaged in place of those that were, durably; and gives those of `blocks` of which nothing opens a
+    /// place that says so. `waiting` stay where they are: their segment may come back.
     ///
     /// # Errors
     /// Of the stores.
-    pub fn isolate(&self, blocks: &[DamagedBlock]) -> Result<()> {
+    pub fn isolate(&self, blocks: &[DamagedBlock], waiting: &[DamagedBlock]) -> Result<()> {
         let core: &Core = &self.core;
         let engine = Engine::of(core);
         engine.change(|writer| {
@@ -37,7 +37,7 @@ impl Filesystem {
                         .for_each(|lost| core.blocks.suspect_segment(lost));
                 }
             }
-            let listed = blocks.iter().take(ISOLATED_BLOCKS_MAX);
+            let listed = blocks.iter().chain(waiting).take(ISOLATED_BLOCKS_MAX);
             let bytes: Vec<u8> = listed.flat_map(|one| one.number.0.to_le_bytes()).collect();
             Ok::<(), Error>(writer.put_setting(DAMAGED_BLOCKS, &bytes)?)
         })?;

@@ -9,6 +9,7 @@
 //!  (1) A block is repaired by storing its proven content again under its name. Files and snapshots that refer to it do not change.
 //!  (2) After a kill at any moment, what was repaired stays repaired, and nothing is worse than before.
 //!  (3) A second repair finds nothing to do.
+//!  (4) A lost block of a segment that a publication names stays in that segment, so that no push retires it at the remote.  [7.7.8]
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -20,6 +21,7 @@ use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 
 use crate::execute::verify::show_segment;
 use crate::folder::Folder;
+use crate::execute::standing::LET_GO;
 use crate::join::Joining;
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
@@ -35,6 +37,7 @@ use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
 use crate::{GoOn, Result, Vault};
+use crate::request::remote::RemoteFields;
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -372,7 +375,7 @@ impl<'a> Repair<'a> {
     }
 
     /// What stays lost is remembered, so that nothing new is named after it; blocks of which nothing is left wait for no
-    /// file any more.
+    /// file any more. Those of a segment that a remote has wait for it: a segment that nothing waits for would be retired there.  (4)
     fn isolate(&mut self, lost: &HashMap<BlockNumber, LostChunks>) -> Result<()> {
         let reader = self.filesystem().engine().reader()?;
         let mut blocks: Vec<DamagedBlock> = Vec::new();
@@ -389,7 +392,39 @@ impl<'a> Repair<'a> {
             });
         }
         drop(reader);
-        blocks.sort_unstable_by_key(|block| block.number);
-        Ok(self.filesystem().isolate(&blocks)?)
+        for blocks in [&mut blocks, &mut waiting] {
+            blocks.sort_unstable_by_key(|block| block.number);
+        }
+        Ok(self.filesystem().isolate(&blocks, &waiting)?)
     }
 }
+
+/// What a node names, compressed or not; nothing if it is not as a node must be: whoever reads it finds that.
+fn names_in(sealer: &BlockSealer, node: &SealedBlock) -> Vec<BlockId> {
+    let len = node.clear_len as usize;
+    let clear = sealer.open(sealer.epoch(), node.kind, &node.id, len, &node.bytes);
+    let names = clear.map(|clear| names_of_block(node.kind, &clear).unwrap_or_default());
+    names.unwrap_or_default()
+}
+
+/// Whether a remote should have the whole segment: a publication names it.
+fn is_pushed(
+    reader: &Reader<'_>,
+    remotes: &[RemoteFields],
+    segment: SegmentNumber,
+) -> Result<bool> {
+    let Some(segment) = reader.segment(segment)? else {
+        return Ok(false);
+    };
+    for remote in remotes {
+        let published = reader.published(remote.number, Published::Segment(segment.id.0))?;
+        if published.is_some_and(|how| how.hash != LET_GO) {
+            return Ok(true);
+        }
+    }
+}
+        let mut waiting: Vec<DamagedBlock> = Vec::new();
+                if is_pushed(&reader, &remotes, segment)? {
+                    waiting.push(damaged);
+                    continue;
+                }
