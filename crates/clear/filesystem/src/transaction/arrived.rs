@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use strongroom_history::{self as history, Revision};
-use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{LOST_SEGMENT, Place, SegmentNumber, SegmentState, Transaction};
 
 use crate::history::take::admit;
 use crate::transaction::draft::Draft;
@@ -84,6 +84,7 @@ impl Draft<'_> {
         let writer = &mut self.writer;
         move_retired(writer, arrived, &segments)?;
         move_again(writer, arrived, &segments)?;
+        bring_lost(writer, arrived, &segments)?;
         // (1). Nodes that have a row count what they name already.
         let mut fresh = HashSet::new();
         for (id, names) in &arrived.nodes {
@@ -187,6 +188,32 @@ fn move_again(
         {
             let place = Place::Segment(segments[block.segment], block.offset);
             writer.move_block(number, arrived.segments[block.segment].epoch, place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Content that was lost here has its place in what came: a segment that holds nothing else would be empty here, and retired there. What
+/// of it does not open a verification names, as before.                                                         [7.4.4]
+fn bring_lost(
+    writer: &mut Transaction<'_>,
+    arrived: &Arrived,
+    segments: &[SegmentNumber],
+) -> Result<()> {
+    let Some(lost) = writer.segment_by_id(&LOST_SEGMENT)? else {
+        return Ok(());
+    };
+    for (id, block) in &arrived.blocks {
+        let Some(number) = writer.block_by_id(id)? else {
+            continue;
+        };
+        let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
+        let is_lost = matches!(row.place, Place::Segment(from, _) if from == lost.number);
+        if is_lost && row.kind.is_data() && block.kind.is_data() {
+            let place = Place::Segment(segments[block.segment], block.offset);
+            let epoch = arrived.segments[block.segment].epoch;
+            let (kind, len) = (block.kind, block.clear_len);
+            writer.replace_block(number, kind, len, epoch, place, None)?;
         }
     }
     Ok(())

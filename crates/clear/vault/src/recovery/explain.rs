@@ -73,6 +73,14 @@ impl Repair<'_> {
             nodes.push((id, names.to_vec()));
             Ok::<(), Error>(())
         })?;
+        let all = nodes
+            .iter()
+            .flat_map(|(id, names)| names.iter().chain(Some(id)));
+        let lost: Vec<BlockId> = all
+            .filter(|id| !blocks.inventory.has(id))
+            .copied()
+            .collect();
+        self.filesystem().insert_lost(&lost)?;
         engine.change(|writer| {
             // Those that have a row count what they name already.
             let mut fresh = HashSet::new();
