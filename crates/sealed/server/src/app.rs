@@ -40,6 +40,7 @@ use crate::answers::{Refused, document};
 use crate::followers::Followers;
 use crate::ledger::{Account, Found, VaultKey};
 use crate::limits::{PIECE_BYTES, SIGN_OF_LIFE, TURN, UPLOADS, UPLOADS_OF_ACCOUNT};
+use crate::metrics::{Metrics, Moment};
 use crate::request_log;
 use crate::store::Store;
 use crate::upload::{Said, Upload, apart};
@@ -53,6 +54,7 @@ pub(crate) struct App {
     /// True once the server ends.
     ending: watch::Receiver<bool>,
     requests: AtomicU64,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The peer of a connection, and the account that it turned out to be.
@@ -61,6 +63,9 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 
 #[derive(Clone, Debug)]
 struct Name(String);
+
+/// The form of `/metrics`.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Answer = Result<Response, Refused>;
 
@@ -73,6 +78,7 @@ impl App {
             uploads_of: Mutex::default(),
             ending,
             requests: AtomicU64::new(0),
+            metrics: Arc::new(Metrics::new()),
         })
     }
 
@@ -100,6 +106,17 @@ impl App {
             .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
             .fallback(async || Refused(Refusal::NoSuchPath))
             .layer(middleware::from_fn_with_state(Arc::clone(self), log))
+            .with_state(Arc::clone(self))
+    }
+
+    /// The routes of the address for metrics. Nobody is asked for a token there.
+    pub(crate) fn metrics_router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/healthz", get(async || "alive\n"))
+            .route("/readyz", get(ready))
+            .route("/metrics", get(metrics))
+            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
+            .fallback(async || Refused(Refusal::NoSuchPath))
             .with_state(Arc::clone(self))
     }
 
@@ -179,10 +196,13 @@ async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Respo
         // A path that is no text, for which no handler was asked.
         answer = Refused(Refusal::Name).into_response();
     }
+    let (method, status) = (method.as_str(), answer.status().as_u16());
+    let route = route.as_ref().map_or("", |route| route.as_str());
+    app.metrics.answered(method, route, status, begun.elapsed());
     request_log::answered(&request_log::Line {
-        method: method.as_str(),
-        route: route.as_ref().map_or("", |route| route.as_str()),
-        status: answer.status().as_u16(),
+        method,
+        route,
+        status,
         peer,
         account: answer.extensions().get::<Name>().map(|name| &*name.0),
         ms: request_log::millis(begun.elapsed()),
@@ -197,6 +217,18 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
         true => Ok("ready\n".into_response()),
         false => Err(Refusal::Busy.into()),
     }
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Answer {
+    let store = Arc::clone(&app.store);
+    let totals = apart(move || store.ledger.totals()).await?;
+    let moment = Moment {
+        followers: app.followers.count(),
+        uploads: UPLOADS - app.uploads.available_permits(),
+        totals,
+    };
+    let text = app.metrics.text(moment).map_err(|_| Refusal::Failed)?;
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
 /// What an account has, for who asks about their own.
@@ -249,6 +281,7 @@ async fn create_object(
     let is_publication = name.split().0 == Some("publications");
     // From here on it is carried out even if nobody waits for the answer.
     let last = apart(move || store.create(&key, &name, incoming)).await?;
+    app.metrics.received(said.len);
     if is_publication {
         app.followers.publish(&vault, last);
     }
@@ -279,6 +312,7 @@ async fn read_object(
             None => (0..found.len, StatusCode::OK),
         },
     };
+    app.metrics.sent(range.end - range.start);
     let mut answer = head(&found, range.clone(), status);
     *answer.body_mut() = bytes_of(file, range);
     Ok(named(answer, account))

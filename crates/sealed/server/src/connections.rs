@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::Peer;
 use crate::limits::{CONNECTIONS, HEAD_BYTES, LAST_REQUESTS, SILENCE, STREAMS, UNREAD};
+use crate::metrics::Metrics;
 
 /// Accepts until `ending` is true; returns when the last request has ended, or had its time.
 pub(crate) async fn run(
@@ -31,6 +32,7 @@ pub(crate) async fn run(
     tls: Option<TlsAcceptor>,
     router: Router,
     mut ending: watch::Receiver<bool>,
+    metrics: Arc<Metrics>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -51,9 +53,10 @@ pub(crate) async fn run(
             }
         };
         let (tls, router, ending) = (tls.clone(), router.clone(), ending.clone());
+        let connected = metrics.connected();
         tokio::spawn(async move {
             serve(stream, peer, tls, router, ending).await;
-            drop(place);
+            drop((place, connected));
         });
     }
     drop(listener);

@@ -144,6 +144,80 @@ impl Files {
         Ok(())
     }
 
+    /// Calls `each` with every file of `objects` and its length. What is no such file is left alone.
+    pub(crate) fn each_settled(
+        &self,
+        mut each: impl FnMut(FileId, u64) -> Result<()>,
+    ) -> Result<()> {
+        let failed = || Error::io("listing a folder");
+        for shelf in 0..=u8::MAX {
+            let shelf = self.objects.join(format!("{shelf:02x}"));
+            for entry in fs::read_dir(shelf).map_err(failed())? {
+                let entry = entry.map_err(failed())?;
+                let Some(id) = entry.file_name().to_str().and_then(FileId::parse) else {
+                    continue;
+                };
+                match entry.metadata() {
+                    // It was removed meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    found => each(id, found.map_err(failed())?.len())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a file of `objects` that no object has.
+    pub(crate) fn drop_settled(&self, id: FileId) -> Result<()> {
+        match fs::remove_file(self.in_objects(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Error::io("removing a file without an object")),
+        }
+    }
+
+    /// Whether a file of that length is in `objects`.
+    pub(crate) fn has_settled(&self, id: FileId, len: u64) -> Result<bool> {
+        match fs::metadata(self.in_objects(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => Ok(found.map_err(Error::io("examining an object"))?.len() == len),
+        }
+    }
+
+    /// Puts what `write` writes into `objects`, durable but for its name: see `sync_settled`. The caller alone uses the folders.
+    pub(crate) fn add_settled<T>(
+        &self,
+        id: FileId,
+        write: impl FnOnce(&mut File) -> Result<T>,
+    ) -> Result<T> {
+        let failed = || Error::io("writing a copy of an object");
+        let path = self.in_moving(id);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed())?;
+        let written = write(&mut file)
+            .and_then(|written| file.sync_all().map(|()| written).map_err(failed()));
+        match written {
+            Ok(written) => self.settle(id).map(|()| written),
+            Err(error) => {
+                // The caller learns of the error; what cannot be removed now is at the next opening.
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the names of all files in `objects` durable.
+    pub(crate) fn sync_settled(&self) -> Result<()> {
+        let synced = |path: PathBuf| File::open(path).and_then(|folder| folder.sync_all());
+        (0..=u8::MAX)
+            .try_for_each(|shelf| synced(self.objects.join(format!("{shelf:02x}"))))
+            .map_err(Error::io("syncing a folder"))
+    }
+
     /// Whether files can be made now.
     pub(crate) fn is_usable(&self) -> bool {
         fs::metadata(&self.moving).is_ok_and(|found| found.is_dir())

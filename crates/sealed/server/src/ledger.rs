@@ -9,6 +9,8 @@
 //!  (2) A publication is admitted only with the number after the last one of its vault, and the last number never decreases.
 //!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
 
+mod survey;
+
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -21,6 +23,8 @@ use crate::file_id::FileId;
 use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, VAULTS_MAX};
 use crate::named::Named;
 use crate::token::TokenHash;
+
+pub(crate) use survey::{ListedObject, Totals};
 
 /// What marks a file as such a database: `srsv`.
 const APPLICATION: i64 = 0x7372_7376;
@@ -115,8 +119,9 @@ pub(crate) struct VaultKey {
 /// The database.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    writer: Mutex<Connection>,
+    // Closed first: only the writer can end the log of the database.
     reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
 }
 
 impl Ledger {
@@ -132,8 +137,8 @@ impl Ledger {
         let reader = Connection::open_with_flags(path, flags)?;
         reader.busy_timeout(DATABASE_BUSY)?;
         Ok(Self {
-            writer: Mutex::new(writer),
             reader: Mutex::new(reader),
+            writer: Mutex::new(writer),
         })
     }
 

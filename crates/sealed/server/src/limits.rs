@@ -50,6 +50,15 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 /// How long another process may hold the database.
 pub(crate) const DATABASE_BUSY: Duration = Duration::from_secs(10);
 
+/// A file with settings, in bytes.
+pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
+
+/// Problems that a check lists; it counts all of them.
+pub(crate) const PROBLEMS_MAX: usize = 1000;
+
+/// How often a backup begins with a later state of the database because an object was removed before it was copied.
+pub(crate) const BACKUP_PASSES: usize = 100;
+
 /// Random bytes of a token.
 pub(crate) const TOKEN_RANDOM_BYTES: usize = 32;
 

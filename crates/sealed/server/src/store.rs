@@ -32,24 +32,28 @@ const REMOVED_AT_ONCE: usize = 1000;
 /// The folder of a server.
 #[derive(Debug)]
 pub(crate) struct Store {
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     pub(crate) files: Arc<Files>,
     /// Held while this lives.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
-/// Whether it is a server that opens a folder, or somebody who looks after its accounts, perhaps beside one.
+/// Who opens a folder: a server, or somebody who looks after it, perhaps beside one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
+    /// Nobody else serves it meanwhile.
     Serving,
+    /// It is made if it is not there.
     Accounts,
+    /// It must be there.
+    Upkeep,
 }
 
 /// What a server holds while it runs; the first file in its folder.
 const LOCK: &str = "lock";
 
 /// The database.
-const DATABASE: &str = "server.db";
+pub(crate) const DATABASE: &str = "server.db";
 
 /// Refuses a folder that has something, and no database of a server: a vault, or somebody's home.
 fn check_own(folder: &Path) -> Result<()> {
@@ -73,18 +77,21 @@ impl Store {
     /// What is in `folder`, which is made if it is not there.
     ///
     /// # Errors
-    /// `InUse`, `NewerSchema`, `Database`, `Io`.
+    /// `InUse`, `NewerSchema`, `Database`, `Io`; `NoServer` for `Upkeep`.
     pub(crate) fn open(folder: &Path, purpose: Use) -> Result<Self> {
+        if purpose == Use::Upkeep && !folder.join(DATABASE).exists() {
+            return Err(Error::NoServer);
+        }
         check_own(folder)?;
         make_folder(folder)?;
         let lock = match purpose {
             Use::Serving => Some(lock(&folder.join(LOCK))?),
-            Use::Accounts => None,
+            Use::Accounts | Use::Upkeep => None,
         };
         let store = Self {
             ledger: Ledger::open(&folder.join(DATABASE))?,
             files: Arc::new(Files::open(folder)?),
-            _lock: lock,
+            lock,
         };
         if purpose == Use::Serving {
             for id in store.files.moving()? {
@@ -168,6 +175,23 @@ impl Store {
         match self.ledger.find(vault, name.as_str())? {
             Some(again) if again.file == found.file => Err(Error::Lost(found.file.to_string())),
             _ => Ok(None),
+        }
+    }
+
+    /// The lock and the files, once the database is closed and its log ended.
+    ///
+    /// # Errors
+    /// `InUse` if another process has the database open.
+    pub(crate) fn without_ledger(self, folder: &Path) -> Result<(Option<File>, Arc<Files>)> {
+        let Self {
+            ledger,
+            files,
+            lock,
+        } = self;
+        drop(ledger);
+        match folder.join(format!("{DATABASE}-wal")).exists() {
+            true => Err(Error::InUse),
+            false => Ok((lock, files)),
         }
     }
 

@@ -44,6 +44,11 @@ pub enum Tls {
     Off,
 }
 
+/// Where its own certificate is.
+const FOLDER: &str = "tls";
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
+
 /// What accepts connections with TLS.
 pub(crate) struct Accepting {
     pub(crate) acceptor: TlsAcceptor,
@@ -55,7 +60,7 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
     let (certificate, key) = match tls {
         Tls::Off => return Ok(None),
         Tls::Files { certificate, key } => (certificate.clone(), key.clone()),
-        Tls::SelfSigned => own(&folder.join("tls"))?,
+        Tls::SelfSigned => own(&folder.join(FOLDER))?,
     };
     let cannot = |path: &Path| {
         let path = path.display().to_string();
@@ -94,7 +99,7 @@ fn shown(digest: &[u8]) -> String {
 /// The server's own certificate and key in `folder`.
 fn own(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     make_folder(folder)?;
-    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
     if !certificate.exists() {
         let (certificate_pem, key_pem) =
             signed().map_err(|error| Error::Certificate(error.to_string()))?;
@@ -103,6 +108,20 @@ fn own(folder: &Path) -> Result<(PathBuf, PathBuf)> {
         write(&certificate, &certificate_pem)?;
     }
     Ok((certificate, key))
+}
+
+/// Copies the server's own certificate and key from one folder of a server to another, if there are any.
+pub(crate) fn copy_own(from: &Path, to: &Path) -> Result<()> {
+    let (from, to) = (from.join(FOLDER), to.join(FOLDER));
+    for name in [KEY, CERTIFICATE] {
+        let bytes = match fs::read(from.join(name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            bytes => bytes.map_err(Error::io("reading the certificate of the server"))?,
+        };
+        make_folder(&to)?;
+        write(&to.join(name), &bytes)?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
