@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use strongroom_remote::{Created, ObjectName, Remote};
+use strongroom_remote::{Created, ObjectName};
 use strongroom_server::{
     BackupReport, CheckReport, Collecting, Error, GarbageReport, Reading, Tls, Upkeep,
 };
