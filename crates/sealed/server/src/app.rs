@@ -6,12 +6,9 @@
 //!
 //! Blocking work runs on threads of its own: nothing here waits for a disk.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fs::File;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,29 +25,32 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream;
-use parking_lot::Mutex;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{
     Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::answers::{Refused, document};
+use crate::download::{bytes_of, range_of};
+use crate::error::Error;
+use crate::files::Incoming;
 use crate::followers::Followers;
 use crate::ledger::{Account, Found, VaultKey};
-use crate::limits::{PIECE_BYTES, SIGN_OF_LIFE, TURN, UPLOADS, UPLOADS_OF_ACCOUNT};
+use crate::limits::{SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT};
 use crate::metrics::{Metrics, Moment};
 use crate::request_log;
 use crate::store::Store;
+use crate::turns::Turns;
 use crate::upload::{Said, Upload, apart};
 
 /// What answers requests.
 pub(crate) struct App {
     store: Arc<Store>,
     followers: Followers,
-    uploads: Arc<Semaphore>,
-    uploads_of: Mutex<HashMap<i64, Arc<Semaphore>>>,
+    uploads: Turns,
+    downloads: Turns,
     /// True once the server ends.
     ending: watch::Receiver<bool>,
     requests: AtomicU64,
@@ -74,8 +74,8 @@ impl App {
         Arc::new(Self {
             store: Arc::new(store),
             followers: Followers::default(),
-            uploads: Arc::new(Semaphore::new(UPLOADS)),
-            uploads_of: Mutex::default(),
+            uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
+            downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             ending,
             requests: AtomicU64::new(0),
             metrics: Arc::new(Metrics::new()),
@@ -147,28 +147,15 @@ impl App {
         })
     }
 
-    /// Waits for the turn of an account to send an object.
-    async fn turn(
-        &self,
-        account: i64,
-    ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refused> {
-        let own = {
-            let mut all = self.uploads_of.lock();
-            if all.len().is_power_of_two() {
-                all.retain(|_, own| Arc::strong_count(own) > 1);
-            }
-            let fresh = || Arc::new(Semaphore::new(UPLOADS_OF_ACCOUNT));
-            Arc::clone(all.entry(account).or_insert_with(fresh))
-        };
-        let both = async {
-            let own = own.acquire_owned().await;
-            let any = Arc::clone(&self.uploads).acquire_owned().await;
-            (own, any)
-        };
-        match tokio::time::timeout(TURN, both).await {
-            Ok((Ok(own), Ok(any))) => Ok((own, any)),
-            _ => Err(Refusal::Busy.into()),
+    /// Creates an object of what came, and lets those hear of it who follow the vault. It blocks.
+    fn create(&self, vault: &VaultKey, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
+        let len = incoming.len();
+        let last = self.store.create(vault, name, incoming)?;
+        self.metrics.received(len);
+        if name.split().0 == Some("publications") {
+            self.followers.publish(vault, last);
         }
+        Ok(())
     }
 }
 
@@ -224,7 +211,8 @@ async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let totals = apart(move || store.ledger.totals()).await?;
     let moment = Moment {
         followers: app.followers.count(),
-        uploads: UPLOADS - app.uploads.available_permits(),
+        uploads: app.uploads.taken(),
+        downloads: app.downloads.taken(),
         totals,
     };
     let text = app.metrics.text(moment).map_err(|_| Refusal::Failed)?;
@@ -272,19 +260,13 @@ async fn create_object(
     if let Err(Refused(refusal)) = may {
         return Err(upload.refuse(refusal).await);
     }
-    let _turn = match app.turn(vault.account).await {
+    let _turn = match app.uploads.take(vault.account).await {
         Ok(turn) => turn,
-        Err(Refused(refusal)) => return Err(upload.refuse(refusal).await),
+        Err(refusal) => return Err(upload.refuse(refusal).await),
     };
     let incoming = upload.into_file(&app.store.files, said).await?;
-    let (store, key) = (Arc::clone(&app.store), vault.clone());
-    let is_publication = name.split().0 == Some("publications");
-    // From here on it is carried out even if nobody waits for the answer.
-    let last = apart(move || store.create(&key, &name, incoming)).await?;
-    app.metrics.received(said.len);
-    if is_publication {
-        app.followers.publish(&vault, last);
-    }
+    // From here on all of it is carried out even if nobody waits for the answer.
+    apart(move || app.create(&vault, &name, incoming)).await?;
     Ok(named(StatusCode::CREATED.into_response(), account))
 }
 
@@ -303,6 +285,7 @@ async fn read_object(
         let answer = head(&found, 0..found.len, StatusCode::OK);
         return Ok(named(answer, account));
     }
+    let turn = app.downloads.take(vault.account).await?;
     let read = apart(move || store.read(&vault, &name)).await?;
     let (found, file) = read.ok_or(Refusal::NoObject)?;
     let (range, status) = match headers.get(RANGE) {
@@ -314,7 +297,7 @@ async fn read_object(
     };
     app.metrics.sent(range.end - range.start);
     let mut answer = head(&found, range.clone(), status);
-    *answer.body_mut() = bytes_of(file, range);
+    *answer.body_mut() = bytes_of(file, range, turn);
     Ok(named(answer, account))
 }
 
@@ -334,52 +317,6 @@ fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
         headers.insert(CONTENT_RANGE, value);
     }
     answer
-}
-
-/// The part that is asked for of `len` bytes; `None` for a form that is left alone, as one may.
-fn range_of(range: &HeaderValue, len: u64) -> Result<Option<Range<u64>>, Refusal> {
-    let parts = || {
-        let (first, last) = range
-            .to_str()
-            .ok()?
-            .strip_prefix("bytes=")?
-            .split_once('-')?;
-        let first: u64 = first.parse().ok()?;
-        let last: u64 = match last {
-            "" => u64::MAX,
-            last => last.parse().ok()?,
-        };
-        (first <= last).then_some((first, last))
-    };
-    let Some((first, last)) = parts() else {
-        return Ok(None);
-    };
-    if first >= len {
-        return Err(Refusal::Range);
-    }
-    Ok(Some(first..last.saturating_add(1).min(len)))
-}
-
-/// Bytes of a file, read piece by piece as the client takes them.
-fn bytes_of(file: File, range: Range<u64>) -> Body {
-    let file = Arc::new(file);
-    let pieces = stream::try_unfold((file, range), |(file, range)| async move {
-        let left = range.end - range.start;
-        if left == 0 {
-            return Ok(None);
-        }
-        let reading = Arc::clone(&file);
-        let read = tokio::task::spawn_blocking(move || {
-            let len = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-            let mut piece = vec![0; len];
-            reading.read_exact_at(&mut piece, range.start)?;
-            Ok::<_, std::io::Error>(piece)
-        });
-        let piece = read.await.map_err(std::io::Error::other)??;
-        let next = range.start + piece.len() as u64..range.end;
-        Ok::<_, std::io::Error>(Some((piece, (file, next))))
-    });
-    Body::from_stream(pieces)
 }
 
 async fn remove_object(
@@ -518,25 +455,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
-
-    #[test]
-    fn a_range_is_within_the_object_or_refused_or_left_alone() {
-        let of = |text: &'static str| range_of(&HeaderValue::from_static(text), 10);
-        assert_eq!(of("bytes=3-5"), Ok(Some(3..6)));
-        assert_eq!(of("bytes=3-"), Ok(Some(3..10)));
-        assert_eq!(of("bytes=0-18446744073709551615"), Ok(Some(0..10)));
-        assert_eq!(of("bytes=10-10"), Err(Refusal::Range));
-        for left in [
-            "bytes=-5",
-            "bytes=5-3",
-            "bytes=1-2,4-5",
-            "lines=1-2",
-            "bytes=a-b",
-            "",
-        ] {
-            assert_eq!(of(left), Ok(None), "{left}");
-        }
-    }
 
     #[test]
     fn a_query_has_known_parameters_once() {

@@ -68,6 +68,9 @@ pub enum Error {
     /// Environment: the database failed.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
+    /// Environment: the database failed at the end of a change, which may have been made.
+    #[error("the database failed at the end of a change: {0}")]
+    Uncertain(rusqlite::Error),
     /// Environment: the system failed.
     #[error("{what}: {source}")]
     Io {
@@ -91,7 +94,8 @@ impl Error {
         match self {
             Self::Refused(refusal) => *refusal,
             Self::Io { source, .. } if is_full(source) => Refusal::DiskFull,
-            Self::Database(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
+            Self::Database(rusqlite::Error::SqliteFailure(failure, _))
+            | Self::Uncertain(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
                 rusqlite::ErrorCode::DiskFull => Refusal::DiskFull,
                 rusqlite::ErrorCode::DatabaseBusy => Refusal::Busy,
                 _ => Refusal::Failed,

@@ -50,6 +50,12 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(Error::io("syncing a folder"))
+}
+
 impl Files {
     /// The folders below `folder`, which are made if they are not there.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
@@ -59,16 +65,10 @@ impl Files {
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
-        let open = |path: &Path| File::open(path).map_err(Error::io("opening a folder"));
-        let sync = |path: &Path| {
-            open(path)?
-                .sync_all()
-                .map_err(Error::io("syncing a folder"))
-        };
-        sync(&objects)?;
-        sync(folder)?;
+        sync_folder(&objects)?;
+        sync_folder(folder)?;
         Ok(Self {
-            moving_folder: open(&moving)?,
+            moving_folder: File::open(&moving).map_err(Error::io("opening a folder"))?,
             objects,
             moving,
         })
@@ -123,13 +123,22 @@ impl Files {
         moved.map_err(Error::io("moving an object"))
     }
 
-    /// The object is about to go.
-    pub(crate) fn unsettle(&self, id: FileId) -> Result<()> {
-        match fs::rename(self.in_objects(id), self.in_moving(id)) {
-            // It lies there already, or is lost: then it can go.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::io("moving an object")(error)),
-            Ok(()) => self.sync_moving(),
+    /// The objects are about to go.
+    pub(crate) fn unsettle(&self, ids: &[FileId]) -> Result<()> {
+        let mut is_moved = false;
+        for id in ids {
+            match fs::rename(self.in_objects(*id), self.in_moving(*id)) {
+                // It lies there already, or is lost: then it can go.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => {
+                    moved.map_err(Error::io("moving an object"))?;
+                    is_moved = true;
+                }
+            }
+        }
+        match is_moved {
+            true => self.sync_moving(),
+            false => Ok(()),
         }
     }
 
@@ -212,10 +221,7 @@ impl Files {
 
     /// Makes the names of all files in `objects` durable.
     pub(crate) fn sync_settled(&self) -> Result<()> {
-        let synced = |path: PathBuf| File::open(path).and_then(|folder| folder.sync_all());
-        (0..=u8::MAX)
-            .try_for_each(|shelf| synced(self.objects.join(format!("{shelf:02x}"))))
-            .map_err(Error::io("syncing a folder"))
+        (0..=u8::MAX).try_for_each(|shelf| sync_folder(&self.objects.join(format!("{shelf:02x}"))))
     }
 
     /// Whether files can be made now.

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use strongroom_server::{
     Account, Accounts, Collecting, Configuration, Problem, Quota, Reading, Server, Standing, Tls,
-    Token, Upkeep, UpkeepProgress,
+    Token, Upkeep, UpkeepProgress, raise_open_files,
 };
 
 /// Stores the encrypted vaults of many accounts.
@@ -214,6 +214,7 @@ fn run(serve: Serve) -> Done {
     let settings = given.or(file).settings()?;
     // Before anybody can reach it, so that no signal is missed.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    raise_open_files();
     let server = Server::start(&settings)?;
     let scheme = match settings.tls {
         Tls::Off => "http",

@@ -35,6 +35,7 @@ struct Route {
 pub(crate) struct Moment {
     pub(crate) followers: usize,
     pub(crate) uploads: usize,
+    pub(crate) downloads: usize,
     pub(crate) totals: Totals,
 }
 
@@ -49,6 +50,7 @@ pub(crate) struct Metrics {
     connections: Gauge,
     followers: Gauge,
     uploads: Gauge,
+    downloads: Gauge,
     accounts: Gauge,
     objects: Gauge<u64, AtomicU64>,
     bytes: Gauge<u64, AtomicU64>,
@@ -90,6 +92,7 @@ impl Metrics {
         let connections = gauge("connections", "Open connections");
         let followers = gauge("followers", "Devices that wait for a publication");
         let uploads = gauge("uploads", "Objects that are being received");
+        let downloads = gauge("downloads", "Objects that are being sent");
         let accounts = gauge("accounts", "Accounts");
         let (objects, bytes) = (Gauge::default(), Gauge::default());
         registry.register("objects", "Stored objects", objects.clone());
@@ -108,6 +111,7 @@ impl Metrics {
             connections,
             followers,
             uploads,
+            downloads,
             accounts,
             objects,
             bytes,
@@ -152,6 +156,7 @@ impl Metrics {
         let shown = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.followers.set(shown(moment.followers));
         self.uploads.set(shown(moment.uploads));
+        self.downloads.set(shown(moment.downloads));
         self.accounts
             .set(i64::try_from(moment.totals.accounts).unwrap_or(i64::MAX));
         self.objects.set(moment.totals.objects);

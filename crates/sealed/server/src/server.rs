@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -30,6 +31,14 @@ pub struct Settings {
     pub tls: Tls,
     /// Where it answers with its metrics, without TLS and without asking who asks; nowhere if this is `None`.
     pub metrics: Option<SocketAddr>,
+}
+
+/// Lets this process have as many open files as the system allows it: each connection is one. For programs that serve.
+pub fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer the server works, too: connections wait.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// A server. It ends when this is dropped, gracefully by `stop`.

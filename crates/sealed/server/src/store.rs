@@ -15,6 +15,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use strongroom_remote::ObjectName;
@@ -22,12 +23,15 @@ use strongroom_remote::protocol::{Page, Refusal, is_part};
 
 use crate::error::{Error, Result};
 use crate::files::{Files, Incoming, make_folder};
-use crate::ledger::{Account, Found, Ledger, Newest, Quota, Standing, VaultKey};
+use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::token::{Token, TokenHash};
 
 /// Objects that the removal of an account takes at a time.
 const REMOVED_AT_ONCE: usize = 1000;
+
+/// How long it leaves the database to others between two times: SQLite looks every 100 ms whether it is free.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
 
 /// The folder of a server.
 #[derive(Debug)]
@@ -150,12 +154,12 @@ impl Store {
                 let _ = self.files.settle(id);
                 Ok(last)
             }
-            Err(error @ Error::Refused(_)) => Err(error),
-            Err(error) => {
-                // It may be durable all the same.
+            Err(error @ Error::Uncertain(_)) => {
+                // The next start finds out whether there is an object of this file.
                 incoming.keep();
                 Err(error)
             }
+            Err(error) => Err(error),
         }
     }
 
@@ -200,12 +204,8 @@ impl Store {
     }
 
     pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
-        self.remove_as(vault, name, Newest::Stays)
-    }
-
-    fn remove_as(&self, vault: &VaultKey, name: &ObjectName, newest: Newest) -> Result<()> {
-        let moved = |id| self.files.unsettle(id);
-        match self.ledger.remove(vault, name, newest, moved)? {
+        let moved = |id| self.files.unsettle(&[id]);
+        match self.ledger.remove(vault, name, moved)? {
             Some(id) => self.files.drop_file(id),
             None => Ok(()),
         }
@@ -313,17 +313,16 @@ impl Accounts {
         let account = self.0.ledger.account(name)?;
         // Nothing comes from here on.
         self.set_standing(name, Standing::Suspended)?;
+        let Store { ledger, files, .. } = &self.0;
         loop {
-            let some = self.0.ledger.some_of(account.id, REMOVED_AT_ONCE)?;
-            if some.is_empty() {
+            let moved = |some: &[_]| files.unsettle(some);
+            let some = ledger.remove_some(account.id, REMOVED_AT_ONCE, moved)?;
+            some.iter().try_for_each(|id| files.drop_file(*id))?;
+            if some.len() < REMOVED_AT_ONCE {
                 break;
             }
-            for (vault, object) in some {
-                let object =
-                    ObjectName::new(object).map_err(|error| Error::Lost(error.to_string()))?;
-                self.0.remove_as(&vault, &object, Newest::Goes)?;
-            }
+            std::thread::sleep(REMOVAL_PAUSE);
         }
-        self.0.ledger.remove_account(account.id)
+        ledger.remove_account(account.id)
     }
 }

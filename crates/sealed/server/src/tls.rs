@@ -25,7 +25,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::{Error, Result};
-use crate::files::make_folder;
+use crate::files::{make_folder, sync_folder};
 use crate::limits::CERTIFICATE_DAYS;
 
 /// How a server is spoken to.
@@ -85,7 +85,8 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(refuse)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Not HTTP/2: docs/adr/0035-a-server-of-our-own.md says why.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Some(Accepting {
         acceptor: TlsAcceptor::from(Arc::new(config)),
         fingerprint,
@@ -107,6 +108,9 @@ fn own(folder: &Path) -> Result<(PathBuf, PathBuf)> {
         write(&key, &key_pem)?;
         write(&certificate, &certificate_pem)?;
     }
+    // Also if it was there: a start that was cut off may have written it. After a cut devices would not know another one.
+    sync_folder(folder)?;
+    folder.parent().map_or(Ok(()), sync_folder)?;
     Ok((certificate, key))
 }
 
@@ -121,7 +125,7 @@ pub(crate) fn copy_own(from: &Path, to: &Path) -> Result<()> {
         make_folder(&to)?;
         write(&to.join(name), &bytes)?;
     }
-    Ok(())
+    sync_folder(&to)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

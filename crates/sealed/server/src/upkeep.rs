@@ -17,7 +17,7 @@ use std::path::Path;
 use strongroom_remote::ObjectName;
 
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, sync_folder};
 use crate::ledger::{Ledger, ListedObject};
 use crate::limits::{BACKUP_PASSES, PIECE_BYTES, PROBLEMS_MAX};
 use crate::named::Named;
@@ -382,9 +382,4 @@ fn remove_database(path: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn sync_folder(path: &Path) -> Result<()> {
-    let synced = File::open(path).and_then(|folder| folder.sync_all());
-    synced.map_err(Error::io("syncing a folder"))
 }
