@@ -1,6 +1,7 @@
 //! `get`: copies files and directories out of a vault.
 //!
-//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault.
+//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault. A
+//! target that the user named is replaced only if it is a regular file, or a link to one.
 //! Files that are unchanged are skipped without being opened.
 
 use std::collections::HashSet;
@@ -20,6 +21,7 @@ use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::beside;
+use super::targets::check_named;
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
@@ -190,7 +192,8 @@ impl<'a> Getting<'a> {
     fn source(&mut self, source: &Location, target: &Path, into: bool) -> Result<()> {
         let top = match last_name(&source.path) {
             Some(name) if into => target.join(OsStr::from_bytes(name)),
-            // The root: what is in it goes into the target itself.
+            // The root: what is in it goes into the target itself, also if that was named by a link.
+            None if into && target.is_symlink() => fs::canonicalize(target)?,
             _ => target.to_owned(),
         };
         let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
@@ -222,6 +225,7 @@ impl<'a> Getting<'a> {
                     (Some(level), Some(name)) => level.child(name, self.copying.delete),
                     (Some(_), None) => None,
                 },
+                    (None, _) if !into => Some(check_named(&top, &step.attributes)?),
             };
             let done = match &local {
                 Some(local) if step.at == At::Leave => {

@@ -1,0 +1,70 @@
+//! Copies and moves onto targets that exist: targets that the user named, that two sources share, that are of another kind, or
+//! that look unchanged.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode};
+use support::Place;
+
+/// Failed before: with --delete the link was removed, and a new directory got the files; without it: "File exists".
+#[test]
+fn a_target_that_is_named_by_a_link_to_a_directory_is_that_directory() {
+    let place = Place::new();
+    fs::write(place.path("a"), "a").unwrap();
+    place.keyed(&["put", "a", "v:/"]);
+    fs::create_dir(place.path("disk")).unwrap();
+    fs::write(place.path("disk/old"), "").unwrap();
+    symlink("disk", place.path("backup")).unwrap();
+    place.keyed(&["get", "v:/", "backup"]);
+    assert_eq!(fs::read(place.path("disk/a")).unwrap(), b"a");
+    assert!(place.path("disk/old").exists());
+    place.keyed(&["get", "--delete", "v:/", "backup"]);
+    assert!(place.path("backup").is_symlink());
+    assert!(place.path("disk/a").exists() && !place.path("disk/old").exists());
+}
+
+/// Failed before: `get` replaced each of them; run by root, also `/dev/null`.
+#[test]
+fn a_named_target_that_is_a_device_a_pipe_or_a_link_to_one_stays() {
+    let place = Place::new();
+    fs::create_dir(place.path("t")).unwrap();
+    fs::write(place.path("t/file"), "content").unwrap();
+    symlink("nowhere", place.path("t/link")).unwrap();
+    place.keyed(&["put", "t", "v:/"]);
+    rustix::fs::mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    symlink("pipe", place.path("to-pipe")).unwrap();
+    symlink("nowhere", place.path("to-nothing")).unwrap();
+    let mut targets = vec!["pipe", "to-pipe", "to-nothing"];
+    if rustix::process::geteuid().is_root() {
+        let (kind, null) = (FileType::CharacterDevice, rustix::fs::makedev(1, 3));
+        rustix::fs::mknodat(CWD, place.path("null"), kind, Mode::RUSR, null).unwrap();
+        targets.push("null");
+    }
+    let kind = |name: &str| fs::symlink_metadata(place.path(name)).unwrap().file_type();
+    for target in targets {
+        let before = kind(target);
+        for source in ["v:/t/file", "v:/t"] {
+            for option in ["--quiet", "--delete"] {
+                let message = place.keyed_fails(9, &["get", option, source, target]);
+                assert!(message.contains("choose another target"), "{message}");
+                assert_eq!(kind(target), before, "{target}");
+            }
+        }
+    }
+    assert!(kind("pipe").is_fifo());
+    // A link to a file is replaced, and the file stays. A link that came from the vault is replaced by itself.
+    fs::write(place.path("other"), "other").unwrap();
+    symlink("other", place.path("to-file")).unwrap();
+    place.keyed(&["get", "v:/t/file", "to-file"]);
+    assert!(kind("to-file").is_file());
+    assert_eq!(fs::read(place.path("other")).unwrap(), b"other");
+    place.keyed(&["get", "v:/t/link", "link"]);
+    place.keyed(&["get", "v:/t/link", "link"]);
+    let target = fs::read_link(place.path("link")).unwrap();
+    assert_eq!(target, Path::new("nowhere"));
+}
