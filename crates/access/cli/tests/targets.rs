@@ -68,3 +68,30 @@ fn a_named_target_that_is_a_device_a_pipe_or_a_link_to_one_stays() {
     let target = fs::read_link(place.path("link")).unwrap();
     assert_eq!(target, Path::new("nowhere"));
 }
+
+/// Failed before: the second file replaced the first one. With `mv`, the first one was lost.
+#[test]
+fn two_sources_of_one_name_do_not_replace_one_another() {
+    let place = Place::new();
+    for (directory, content) in [("one", "1"), ("two", "2")] {
+        fs::create_dir(place.path(directory)).unwrap();
+        fs::write(place.path(directory).join("x"), content).unwrap();
+    }
+    fs::create_dir(place.path("out")).unwrap();
+    place.keyed(&["put", "one", "two", "v:/"]);
+    place.keyed(&["mkdir", "v:/put", "v:/cp", "v:/mv"]);
+    for arguments in [
+        &["put", "one/x", "two/x", "v:/put"][..],
+        &["get", "v:/one/x", "v:/two/x", "out"],
+        &["cp", "v:/one/x", "v:/two/x", ":/cp"],
+        &["mv", "v:/one/x", "v:/two/x", ":/mv"],
+    ] {
+        let message = place.keyed_fails(9, arguments);
+        assert!(message.contains("two/x: another source"), "{message}");
+    }
+    for copy in ["v:/put/x", "v:/cp/x", "v:/mv/x"] {
+        assert_eq!(place.keyed(&["cat", copy]), "1", "{copy}");
+    }
+    assert_eq!(fs::read(place.path("out/x")).unwrap(), b"1");
+    assert_eq!(place.keyed(&["cat", "v:/two/x"]), "2");
+}

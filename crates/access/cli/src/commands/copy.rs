@@ -6,6 +6,7 @@ use strongroom::filesystem::{
 use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::placing::{directory_of, has_parent, is_directory, place};
+use super::targets::Targets;
 use crate::arguments::copy::Transfer;
 use crate::arguments::location::{Location, join, last_name};
 use crate::commands::opening::{Intent, same_vault, with};
@@ -64,6 +65,7 @@ fn each(
     } else {
         RenameMode::Replace
     };
+        let mut targets = Targets::default();
     with(vault, &arguments.secret, Intent::ChangeFiles, |vault| {
         let into = is_directory(vault, &target)?;
         if sources.len() > 1 && !into {
@@ -81,7 +83,9 @@ fn each(
                 Some(name) if into => join(&target.path, name),
                 _ => target.path.clone(),
             };
-            failures.note(work(vault, source, &target, mode).about(source.shown()));
+            let result = targets.take(&target, &source.path);
+            let result = result.and_then(|()| work(vault, source, &target, mode));
+            failures.note(result.about(source.shown()));
         }
         failures.end()
     })

@@ -21,7 +21,7 @@ use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::beside;
-use super::targets::check_named;
+use super::targets::{Targets, check_named};
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
@@ -156,6 +156,7 @@ struct Getting<'a> {
     progress: Progress,
     failures: Failures,
     account: Account,
+    targets: Targets,
     /// Of files with several names: where the first one is, and its device and inode there.
     links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
 }
@@ -179,6 +180,7 @@ impl<'a> Getting<'a> {
             progress: Progress::new(copying.quiet),
             failures: Failures::default(),
             account: Account::default(),
+            targets: Targets::default(),
             links: LinkTable::new(),
         }
     }
@@ -196,6 +198,8 @@ impl<'a> Getting<'a> {
             None if into && target.is_symlink() => fs::canonicalize(target)?,
             _ => target.to_owned(),
         };
+        let key = top.as_os_str().as_bytes();
+        self.targets.take(key, &source.path)?;
         let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
         let mut levels: Vec<Level> = Vec::new();
         while let Some(step) = walk.next() {

@@ -26,6 +26,7 @@ use super::local::{
 };
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
+use super::targets::Targets;
 use super::unchanged::{There, differs, is_unchanged, node_at};
 use crate::arguments::copy::{Copying, Put};
 use crate::arguments::location::{Location, join};
@@ -92,6 +93,7 @@ struct Putting<'a> {
     progress: Progress,
     failures: Failures,
     account: Account,
+    targets: Targets,
     /// Whether what is removed is in a snapshot.
     kept: bool,
     /// Device and inode of files with several names; where in the vault the first one is, and its inode there.
@@ -121,6 +123,7 @@ impl<'a> Putting<'a> {
             progress: Progress::new(copying.quiet),
             failures: Failures::default(),
             account: Account::default(),
+            targets: Targets::default(),
             kept: false,
             links: LinkTable::new(),
         }
@@ -147,6 +150,7 @@ impl<'a> Putting<'a> {
             // `.` or `/`: what is in it goes into the target itself.
             None => target.path.clone(),
         };
+        self.targets.take(&path, source.as_os_str().as_bytes())?;
         self.tree(source, path)
     }
 
