@@ -95,3 +95,23 @@ fn two_sources_of_one_name_do_not_replace_one_another() {
     assert_eq!(fs::read(place.path("out/x")).unwrap(), b"1");
     assert_eq!(place.keyed(&["cat", "v:/two/x"]), "2");
 }
+
+/// Failed before: the file got the mode, owner and times of the directory, also with -n and through a link.
+#[test]
+fn a_directory_that_finds_a_file_in_its_place_leaves_it_as_it_is() {
+    let place = Place::new();
+    fs::create_dir(place.path("d")).unwrap();
+    fs::write(place.path("d/inside"), "inside").unwrap();
+    fs::write(place.path("x"), "x").unwrap();
+    symlink("x", place.path("l")).unwrap();
+    place.keyed(&["put", "d", "x", "l", "v:/"]);
+    let stat = || place.keyed(&["stat", "--json", "v:/x"]);
+    let before = stat();
+    for target in [":/x", ":/l"] {
+        for arguments in [&["cp", "v:/d", target][..], &["cp", "-n", "v:/d", target]] {
+            let message = place.keyed_fails(9, arguments);
+            assert_eq!(message.lines().count(), 1, "{message}");
+            assert_eq!(stat(), before, "{arguments:?}");
+        }
+    }
+}

@@ -25,7 +25,7 @@ use super::local::{
     open,
 };
 use super::mirror::{self, below, is_in_the_way};
-use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
+use super::placing::{directory_of, has_parent, is_directory, place, place_dressed, place_link};
 use super::targets::Targets;
 use super::unchanged::{There, differs, is_unchanged, node_at};
 use crate::arguments::copy::{Copying, Put};
@@ -299,28 +299,9 @@ impl<'a> Putting<'a> {
 
     /// Gives what was copied before the further name `path`, if it still is what it was then.
     fn further_name(&mut self, key: &(u64, u64), path: &[u8]) -> Result<bool> {
-        let Some((first, inode)) = self.links.take(key) else {
-            return Ok(false);
-        };
-        let there = self.vault.attributes(path, Links::Stay);
-        if there.is_ok_and(|there| there.inode == inode) {
-            // A rename would leave both names.
-            return Ok(true);
-        }
-        let mut same = false;
-        let placed = place_dressed(self.vault, path, |beside| {
-            same = self.vault.link(&first, beside)?.inode == inode;
-            if same {
-                Ok(())
-            } else {
-                Err(Error::File(FileError::Stale).into())
-            }
-        });
-        // Moved, removed or replaced by somebody else, or it has too many names: then this name gets a copy.
-        if same {
-            placed.map(|()| true)
-        } else {
-            Ok(false)
+        match self.links.take(key) {
+            Some(copy) => place_link(self.vault, &copy, path, RenameMode::Replace),
+            None => Ok(false),
         }
     }
 
@@ -451,7 +432,7 @@ impl<'a> Putting<'a> {
     ) -> Result<InodeId> {
         let set = self.owner_and_times(metadata, local);
         let (vault, mut inode) = (self.vault, None);
-        place_dressed(vault, path, |beside| {
+        place_dressed(vault, path, RenameMode::Replace, |beside| {
             inode = Some(make(vault, beside)?.inode);
             vault.set_attributes(beside, Links::Stay, &set)?;
             Ok(())
@@ -484,7 +465,7 @@ impl<'a> Putting<'a> {
             })?;
         } else {
             let vault = self.vault;
-            place_dressed(vault, path, |beside| {
+            place_dressed(vault, path, RenameMode::Replace, |beside| {
                 vault.name_file(&inside, beside)?;
                 self.set_xattrs(beside, local, &xattrs);
                 Ok(())
