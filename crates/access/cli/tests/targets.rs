@@ -115,3 +115,19 @@ fn a_directory_that_finds_a_file_in_its_place_leaves_it_as_it_is() {
         }
     }
 }
+
+/// Failed before: in a directory that a file takes the place of, the pattern was compared with paths that began with a slash.
+#[test]
+fn what_an_anchored_pattern_names_stays_where_a_file_takes_the_place_of_its_directory() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("t/cache")).unwrap();
+    fs::write(place.path("t/cache/stays"), "stays").unwrap();
+    fs::write(place.path("t/goes"), "goes").unwrap();
+    place.keyed(&["put", "t", "v:/"]);
+    fs::remove_dir_all(place.path("t")).unwrap();
+    fs::write(place.path("t"), "a file now").unwrap();
+    let output = place.run_keyed(&["put", "--delete", "--exclude", "/cache", "t", "v:/"]);
+    assert!(!output.status.success());
+    let all = "/\n/t\n/t/cache\n/t/cache/stays\n";
+    assert_eq!(place.keyed(&["find", "v:/"]), all);
+}

@@ -38,7 +38,10 @@ pub(super) fn remove(
     while let Some(step) = walk.next() {
         let step = step?;
         let below_it = step.path.strip_prefix(path).unwrap_or_default();
-        let named = [relative, below_it].concat();
+        let named = match below_it.strip_prefix(b"/") {
+            Some(below_it) => below(relative, below_it),
+            None => relative.to_vec(),
+        };
         if step.at != At::Leave && excludes(patterns, &named, step.at == At::Enter) {
             walk.pass_by(&step);
             continue;
