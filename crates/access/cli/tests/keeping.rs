@@ -138,6 +138,38 @@ fn as_nobody(place: &Place, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+/// Failed before: the mode came first, and forbade a normal user to set the attributes.
+#[test]
+fn what_may_only_be_read_keeps_its_extended_attributes() {
+    if !is_root() {
+        eprintln!("left out: this needs root");
+        return;
+    }
+    let place = Place::new();
+    let tree = place.path("t");
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    fs::write(tree.join("file"), "content").unwrap();
+    for (name, mode) in [("file", 0o444), ("sub", 0o555)] {
+        let path = tree.join(name);
+        if rustix::fs::setxattr(&path, "user.colour", b"blue", XattrFlags::empty()).is_err() {
+            eprintln!("left out: this file system takes no extended attributes");
+            return;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    place.keyed(&["put", "t", "v:/"]);
+    let output = as_nobody(&place, &["get", "--json", "v:/t", "mine"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let account = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(account["left_out_count"], 0, "{account}");
+    for (name, mode) in [("file", 0o444), ("sub", 0o555)] {
+        let path = place.path("mine").join(name);
+        assert_eq!(xattr(&path, "user.colour"), b"blue");
+        assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, mode);
+    }
+}
+
 /// Failed before: a copy inside the vault had no extended attributes, its hard links were separate files, and symbolic links, pipes
 /// and devices had other owners and times.
 #[test]
