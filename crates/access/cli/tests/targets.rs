@@ -8,8 +8,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
 use support::Place;
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
 
 /// Failed before: with --delete the link was removed, and a new directory got the files; without it: "File exists".
 #[test]
@@ -130,4 +134,74 @@ fn what_an_anchored_pattern_names_stays_where_a_file_takes_the_place_of_its_dire
     assert!(!output.status.success());
     let all = "/\n/t\n/t/cache\n/t/cache/stays\n";
     assert_eq!(place.keyed(&["find", "v:/"]), all);
+}
+
+fn dated_link(target: &str, path: &Path) {
+    // The one before, if there was one.
+    let _ = fs::remove_file(path);
+    symlink(target, path).unwrap();
+    let time = Timespec {
+        tv_sec: 1_000_000_000,
+        tv_nsec: 5,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// Failed before: a link with the size and the time of its copy was passed by, also with --checksum.
+#[test]
+fn a_link_that_leads_elsewhere_is_copied_again() {
+    let place = Place::new();
+    fs::create_dir(place.path("t")).unwrap();
+    let (link, back) = (place.path("t/link"), place.path("back/link"));
+    let account = |arguments: &[&str]| {
+        json(&place.keyed(&[arguments, &["--json"]].concat()))["symlinks"].clone()
+    };
+    for (target, option) in [
+        ("one", "--checksum"),
+        ("two", "--checksum"),
+        ("six", "--quiet"),
+    ] {
+        dated_link(target, &link);
+        assert_eq!(account(&["put", option, "t", "v:/"]), 1, "{target}");
+        assert_eq!(account(&["put", option, "t", "v:/"]), 0, "{target}");
+        let tree = place.keyed(&["tree", "v"]);
+        assert!(tree.contains(&format!("link -> {target}")), "{tree}");
+        fs::create_dir_all(place.path("back")).unwrap();
+        dated_link("old", &back);
+        assert_eq!(account(&["get", option, "v:/t/link", "back"]), 1);
+        assert_eq!(account(&["get", option, "v:/t/link", "back"]), 0);
+        assert_eq!(fs::read_link(&back).unwrap(), Path::new(target));
+    }
+}
+
+/// Failed before: the comparison ended with an error, and the content stayed lost.
+#[test]
+fn a_comparison_stores_again_what_its_remote_has_lost() {
+    let place = Place::new();
+    fs::write(place.path("file"), vec![9; 300_000]).unwrap();
+    place.keyed(&["put", "file", "v:/"]);
+    fs::create_dir(place.path("stick")).unwrap();
+    let url = format!("folder:{}", place.path("stick").display());
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["evict", "v"]);
+    let mut folders = vec![place.path("stick/segments")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => fs::remove_file(path).unwrap(),
+            }
+        }
+    }
+    place.keyed_fails(5, &["cat", "v:/file"]);
+    let again = json(&place.keyed(&["put", "--checksum", "--json", "file", "v:/"]));
+    assert_eq!(again["files"], 1, "{again}");
+    place.keyed(&["get", "v:/file", "back"]);
+    assert_eq!(fs::read(place.path("back")).unwrap(), vec![9; 300_000]);
 }
