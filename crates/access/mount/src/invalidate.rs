@@ -69,8 +69,8 @@ pub(crate) fn queue() -> (Invalidator, Requests) {
 }
 
 /// Hands changes to the notifier thread of one mount. Cheap to clone; usable from many threads, but not
-/// from inside an operation of the file system. Subscribe it to the vault:
-/// `vault.subscribe(Arc::new(mounted.invalidator()))`.
+/// from inside an operation of the file system. Subscribe it to the vault, in `Mounted::start_with`:
+/// `vault.subscribe(Arc::new(beginning.invalidator.clone()))`.
 #[derive(Clone)]
 pub struct Invalidator {
     sender: Sender<Request>,
