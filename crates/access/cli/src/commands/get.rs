@@ -19,7 +19,7 @@ use strongroom::{Error, FileOptions, Links, Vault};
 use super::account::Account;
 use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
-use super::mirror::{self, below, is_in_the_way};
+use super::mirror::{self, is_in_the_way};
 use super::placing::beside;
 use super::targets::{Targets, check_named};
 use super::unchanged::is_unchanged;
@@ -225,11 +225,11 @@ impl<'a> Getting<'a> {
             let local = match step.at {
                 At::Leave => levels[step.depth].local.clone(),
                 _ => match (levels.last_mut(), last_name(&step.path)) {
+                    (None, _) if !into => Some(check_named(&top, &step.attributes)?),
                     (None, _) => Some(top.clone()),
                     (Some(level), Some(name)) => level.child(name, self.copying.delete),
                     (Some(_), None) => None,
                 },
-                    (None, _) if !into => Some(check_named(&top, &step.attributes)?),
             };
             let done = match &local {
                 Some(local) if step.at == At::Leave => {
@@ -263,7 +263,7 @@ impl<'a> Getting<'a> {
             && is_in_the_way(now.kind, step.attributes.kind)
         {
             let patterns = &self.copying.exclude;
-            self.account.removed += mirror::remove_local(local, relative, patterns)?;
+            mirror::remove_local(local, relative, patterns, &mut self.account.removed)?;
         }
         match step.at {
             At::Enter => make_directory(local),
@@ -279,15 +279,9 @@ impl<'a> Getting<'a> {
         all: &HashSet<Vec<u8>>,
     ) -> Result<()> {
         if self.copying.delete {
-            for entry in fs::read_dir(local)? {
-                let name = entry?.file_name();
-                if !all.contains(name.as_bytes()) {
-                    interrupt::check()?;
-                    let (path, relative) = (local.join(&name), below(relative, name.as_bytes()));
-                    let patterns = &self.copying.exclude;
-                    self.account.removed += mirror::remove_local(&path, &relative, patterns)?;
-                }
-            }
+            let patterns = &self.copying.exclude;
+            let removed = &mut self.account.removed;
+            mirror::remove_local_others(local, relative, all, patterns, removed)?;
         }
         self.leave_directory(step, local)
     }
