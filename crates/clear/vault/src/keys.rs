@@ -176,6 +176,18 @@ impl Keys {
         })
     }
 
+    /// The ids of the other devices of the vault. Whoever had a key that is removed here, and could read the folder of one of them, knows the
+    /// keys of that device until `renew_device` has run there and the remote has its record.
+    #[must_use]
+    pub fn other_devices(&self) -> Vec<String> {
+        let own = self.unlocked.keyring.device();
+        let devices = self.unlocked.keyring.devices();
+        devices
+            .filter(|device| Some(*device) != own)
+            .map(|device| hex::encode(&device.0[..8]))
+            .collect()
+    }
+
     /// Makes a device that asks for it a member, with a key slot of its own (`Invitation::admit`).
     pub(crate) fn admit(&mut self, newcomer: &Newcomer) -> Result<()> {
         self.change(Purpose::Future, |keyring| {

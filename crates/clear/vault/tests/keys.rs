@@ -639,3 +639,73 @@ fn keys_opened_while_nobody_had_the_vault_open_work_when_somebody_has() {
     assert_eq!(list_slots(place.folder()).unwrap().len(), 4);
     place.opens(&place.key).close().unwrap();
 }
+
+/// Goal: whoever once had a key, and can write the folder, does not get a database of his own taken for the vault's by a repair. Method: he
+/// puts everything of his beside the current header, with more commits than the vault has. Failed before: the repair kept his database.
+/// SECURITY.md, claim 5.
+#[test]
+fn a_database_of_who_once_had_a_key_is_not_taken_by_a_repair() {
+    let (place, vault) = Place::new();
+    vault.write("/invoice", "of the owner").unwrap();
+    vault
+        .take_revision(&strongroom::NewRevision::default())
+        .unwrap();
+    vault.close().unwrap();
+    let his = place.directory.path().join("his");
+    copy_folder(&place.folder(), &his);
+    let mut keys = Keys::open(place.folder(), &place.code).unwrap();
+    let removed = keys
+        .slots()
+        .into_iter()
+        .find(|slot| Some(slot.id) != keys.unlocked_by());
+    keys.remove(removed.unwrap().id).unwrap();
+    let vault = Vault::open(&his, place.key.clone(), unseen(OpenOptions::default())).unwrap();
+    for number in 0..20 {
+        vault
+            .write("/invoice", format!("of his, {number}"))
+            .unwrap();
+        vault.sync().unwrap();
+    }
+    vault.close().unwrap();
+    for accepts in [false, true] {
+        let folder = place.directory.path().join(format!("attacked-{accepts}"));
+        copy_folder(&his, &folder);
+        for name in ["vault.json", "vault.json.saved"] {
+            fs::copy(place.folder().join(name), folder.join(name)).unwrap();
+        }
+        fs::copy(his.join("replica.json"), folder.join("replica.json.saved")).unwrap();
+        let options = |rebuild| {
+            let mut options = strongroom::RecoverOptions {
+                rebuild,
+                ..strongroom::RecoverOptions::default()
+            };
+            options.trust.seen = SeenRecords::Nowhere;
+            if accepts {
+                options.trust.older = strongroom::IfOlder::Accept;
+            }
+            options
+        };
+        let recover =
+            |rebuild| strongroom::recover(&folder, &place.code, options(rebuild), &mut |_| {});
+        let looked = recover(strongroom::Rebuild::Never);
+        if accepts {
+            // A person says that the folder is theirs as it is.
+            assert_eq!(looked.unwrap().database, strongroom::Brought::Sound);
+            continue;
+        }
+        let why = looked.unwrap_err().to_string();
+        assert!(
+            why.contains("--accept-older") && why.contains("key was removed"),
+            "{why}"
+        );
+        let report = recover(strongroom::Rebuild::IfLost).unwrap();
+        assert!(
+            matches!(report.database, strongroom::Brought::Rebuilt(Some(_))),
+            "{report:?}"
+        );
+        let vault =
+            Vault::open(&folder, place.code.clone(), unseen(OpenOptions::default())).unwrap();
+        assert_eq!(vault.read("/invoice").unwrap(), b"of the owner");
+        vault.close().unwrap();
+    }
+}

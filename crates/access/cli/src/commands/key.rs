@@ -168,7 +168,20 @@ fn remove(arguments: &KeyRemove) -> Result<()> {
     let slot = find(&slots, &arguments.key)?;
     confirm_last(&slots, slot)?;
     let mut keys = open(&arguments.vault, &arguments.secret)?;
-    Ok(while_keys_change(&arguments.vault, || keys.remove(slot))?)
+    while_keys_change(&arguments.vault, || keys.remove(slot))?;
+    tell_of_other_devices(&keys);
+    Ok(())
+}
+
+/// Says where a key that was removed may open something yet.
+fn tell_of_other_devices(keys: &Keys) {
+    let others = keys.other_devices();
+    if !others.is_empty() {
+        tell(&format!(
+            "strongroom: the vault has other devices: {}. Anyone who had the old key, and could read the folder of one of them, may know the keys of that device. To replace these keys, run on that device `strongroom sync`, then `strongroom device remove` without an id, then `strongroom sync`",
+            others.join(", ")
+        ));
+    }
 }
 
 /// Says of the last passphrase that it is, and asks a person who sits there.
@@ -247,6 +260,9 @@ fn change(arguments: &KeyChange) -> Result<()> {
     };
     let vault = show_path(&arguments.vault);
     let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
-    let change = || keys.change_passphrase(slot, passphrase);
-    Ok(while_keys_change(&arguments.vault, change)?)
+    while_keys_change(&arguments.vault, || {
+        keys.change_passphrase(slot, passphrase)
+    })?;
+    tell_of_other_devices(&keys);
+    Ok(())
 }

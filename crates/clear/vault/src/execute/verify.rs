@@ -168,7 +168,7 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
         let advice = "if you made this change, run `strongroom device accept`. If not, somebody else has keys of this vault: remove the device or key that was added, then run `strongroom key rotate`";
         note(HEADER, format!("{line}; {advice}"));
     }
-    if keyring.device_outlived_a_slot() {
+    if keyring.device_outlived_its_own_removal_of_a_slot() {
         let why = "an earlier version of strongroom removed a key but left this copy's device in use, so anyone who had that key may have the secrets of this device; run `strongroom key rotate`";
         note(HEADER, why.to_owned());
     }

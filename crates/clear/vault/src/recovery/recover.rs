@@ -13,11 +13,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use strongroom_crypto::{
-    Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
-};
+use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom};
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, ReplicaFile, SuiteId};
+use strongroom_format::{Epoch, SuiteId};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
@@ -28,24 +26,24 @@ use crate::clock::now_s;
 use crate::execute::verify::intents_problem;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
-use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
+use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::join::Joining;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
-use crate::keyring::own_replica::save_copies;
-use crate::keyring::own_replica::{Files, settle};
+use crate::keyring::own_replica::{save_copies, settle};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
 use crate::outline::Source;
 use crate::owner::port::Port;
 use crate::records::{open_revision, record_files, record_name};
+use crate::recovery::header_files::{DatabaseKey, bring_header, bring_replica};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
 use crate::recovery::rebuild::{Rebuilding, Rebuilt, Unnamed};
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
-use crate::seen::{self, Trust, Watch};
+use crate::seen::{self, IfOlder, Trust, Watch};
 use crate::{Error, FileProblem, Result, Vault};
 
 /// When the database is rebuilt from the segments and the records of snapshots.
@@ -159,10 +157,12 @@ pub(crate) fn recover_from(
 ) -> Result<RecoverReport> {
     let mut writes = Vec::new();
     let (mut keyring, header) = bring_header(folder, secret, &options.trust, &mut writes)?;
-    let (keys, replica) = bring_replica(folder, &mut keyring, &mut writes)?;
-    let mut state = match options.rebuild {
-        Rebuild::Always => DatabaseState::Ruined(String::new()),
-        Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
+    let accepts = options.trust.older == IfOlder::Accept;
+    let (keys, replica, database_key) = bring_replica(folder, &mut keyring, accepts, &mut writes)?;
+    let mut state = match (options.rebuild, database_key) {
+        (Rebuild::Always, _) => DatabaseState::Ruined(String::new()),
+        (_, DatabaseKey::KnownToRemoved) => DatabaseState::Ruined(MADE_BY_REMOVED.to_owned()),
+        _ => look(folder, &keyring, &keys)?,
     };
     refuse_rebuild(&state, options.rebuild)?;
     // A sound database judges the header better, when the vault is opened: it may only lack a record that another device made.
@@ -250,121 +250,6 @@ fn take_lock(folder: &Folder) -> Result<OwnerLock> {
     }
 }
 
-// ---- header and replica file
-
-/// Files to be replaced, in this order.
-type Writes = Vec<(&'static str, Vec<u8>)>;
-
-/// Unlocks the newest header that is left.
-fn bring_header(
-    folder: &Folder,
-    secret: &Secret,
-    trust: &Trust,
-    writes: &mut Writes,
-) -> Result<(Keyring, Brought)> {
-    // Before anything is put back: nothing is done in a vault that nobody means.
-    let watch = |keyring: &Keyring| Watch::begin(folder, keyring, Access::ReadOnly, trust);
-    let check = |keyring: &Keyring| watch(keyring)?.check_head(keyring);
-    let present = folder.header();
-    let saved = folder.saved(HEADER).ok().flatten();
-    // Each try at a passphrase costs a second: the same bytes are tried once.
-    let differs = |saved: &&[u8]| !matches!(&present, Ok(present) if present == saved);
-    let from_saved = saved
-        .as_deref()
-        .filter(differs)
-        .map(|saved| unlock(saved, secret, None));
-    let unlocked = present.and_then(|_| Files::read(folder)?.unlock(secret));
-    match (unlocked, from_saved) {
-        // An older header was put in the place of a newer one.
-        (Ok(keyring), Some(Ok(newer)))
-            if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
-        {
-            check(&newer)?;
-            writes.extend(saved.map(|saved| (HEADER, saved)));
-            Ok((newer, Brought::PutBack))
-        }
-        (Ok(keyring), _) => watch(&keyring).map(|_| (keyring, Brought::Sound)),
-        (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
-            check(&keyring)?;
-            writes.extend(saved.map(|saved| (HEADER, saved)));
-            Ok((keyring, Brought::PutBack))
-        }
-        (
-            Err(Error::Damaged { .. } | Error::HeaderLost { .. }),
-            Some(Err(error @ (UnlockError::WrongSecret { .. } | UnlockError::Format(_)))),
-        ) => Err(error.into()),
-        (Err(error), _) => Err(error),
-    }
-}
-
-/// The replica file, its second copy, or a new one, which acts as a new device.
-fn bring_replica(
-    folder: &Folder,
-    keyring: &mut Keyring,
-    writes: &mut Writes,
-) -> Result<(Replica, Brought)> {
-    let files = Files::beside_header(folder);
-    match files.replica_of(keyring) {
-        Ok(replica) => return Ok((replica, Brought::Sound)),
-        // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
-        Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
-        Err(_) => {}
-    }
-    let saved = folder.saved(REPLICA).ok().flatten();
-    let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
-    if let Some(Ok(replica)) = &opened
-        && keyring.act_as(replica).is_ok()
-    {
-        let replica = replica.clone();
-        writes.extend(saved.map(|saved| (REPLICA, saved)));
-        return Ok((replica, Brought::PutBack));
-    }
-    for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
-        check_is_ruined(keyring, bytes)?;
-    }
-    // One whose device was removed still has the name of this copy and the key of its database.
-    let present = files.replica.ok();
-    let present = present.and_then(|bytes| keyring.open_replica(&bytes).ok());
-    let kept = present.or_else(|| opened.and_then(std::result::Result::ok));
-    let Changed {
-        header,
-        keyring: next,
-        ..
-    } = keyring
-        .add_device(&SystemRandom)
-        .map_err(|error| Error::Keys(error.to_string()))?;
-    let replica = match kept {
-        Some(kept) => next.replica_of_device(&kept),
-        None => next
-            .new_replica(&SystemRandom)
-            .map_err(|error| Error::Keys(error.to_string()))?,
-    };
-    // The header first: it opens every replica file, and a device without one harms nobody.
-    writes.push((HEADER, header));
-    writes.push((REPLICA, next.seal_replica(&replica, &SystemRandom)?));
-    *keyring = next;
-    Ok((replica, Brought::Rebuilt(None)))
-}
-
-/// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
-/// open: somebody put another header in the place of this vault's, and would get a database of its own.
-fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
-    let Some(Ok(file)) = replica.map(ReplicaFile::decode) else {
-        return Ok(());
-    };
-    let is_known = file.vault == keyring.vault_id() && keyring.epoch_key(file.epoch).is_some();
-    let opened = replica.map(|bytes| keyring.open_replica(bytes));
-    if !is_known || matches!(opened, Some(Ok(_))) {
-        return Ok(());
-    }
-    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right file \
-         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` again";
-    Err(Error::Damaged {
-        what: REPLICA,
-        why: why.to_owned(),
-    })
-}
-
 // ---- the database
 
 /// What a look at the database came to.
@@ -377,6 +262,10 @@ enum DatabaseState {
     /// It is none of them, for this reason.
     Ruined(String),
 }
+
+/// Why the database is none of this vault's, as far as can be known.
+const MADE_BY_REMOVED: &str = "somebody whose key was removed knows its key, and may have made it; if you know that this folder is yours as it \
+     is, keep it with `--accept-older`";
 
 fn refuse_rebuild(state: &DatabaseState, rebuild: Rebuild) -> Result<()> {
     match (state, rebuild) {
