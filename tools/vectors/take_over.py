@@ -23,6 +23,7 @@ from keys import Principal, b64, commitment, derive, drawn, encode, grant, print
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "take-over"
 FOREIGN = "older or foreign header"
+EDITED = "the header was edited"
 
 
 def replica(vault, epoch, epoch_key, id_key, device, metadata_key, form, name, said_epoch=None):
@@ -120,13 +121,13 @@ def main():
     second, second_id = record(2, first_id, his, [[2, device.id], begin(2, his_key)])
     by_slot, _ = record(1, vault, removed, [his.add(1)])
     fork_grants = granted(0, epoch_keys[0], [owner, removed, his], "fork") + granted(1, his_key, [owner, removed, his], "fork")
-    case("fork", "1.8.1", "does not belong to this vault", "another record in the place of the removal", fork(1000, [genesis, first], fork_grants))
+    case("fork", "1.8.1", EDITED, "another record in the place of the removal", fork(1000, [genesis, first], fork_grants))
     # Of the epoch of the replica file it has another key, so that file is the first that does not fit.
     case("fork-longer", "1.8.1", "does not belong to this vault", "and one more",
          fork(1000, [genesis, first, second], fork_grants + granted(2, his_key, [owner, removed, his], "fork")))
     case("fork-by-slot", "1.9.7", FOREIGN, "a device added by his slot",
          fork(9, [genesis, by_slot], granted(0, epoch_keys[0], [owner, removed, his, device], "slot"), epoch_keys[0]))
-    case("fork-with-its-replica", "1.9.7", FOREIGN, "the fork beside the replica file of its time",
+    case("fork-with-its-replica", "1.9.7", EDITED, "the fork beside the replica file of its time",
          fork(1000, [genesis, first], old_grants + granted(1, his_key, [device, owner, removed, his], "beside")),
          {"replica.json": old_replica})
 

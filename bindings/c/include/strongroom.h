@@ -476,6 +476,8 @@ int sr_open(const char *folder,
 int sr_close(sr_vault vault);
 
 // Makes everything that was done so far durable.
+//
+// Fails with -ECONNABORTED, once, if a process that had the vault open for this one was killed before that: look what is there.
 int sr_sync(sr_vault vault);
 
 // Gives the fingerprint: what tells this vault from any other.

@@ -274,6 +274,8 @@ pub unsafe extern "C" fn sr_close(vault: sr_vault) -> c_int {
 }
 
 /// Makes everything that was done so far durable.
+///
+/// Fails with -ECONNABORTED, once, if a process that had the vault open for this one was killed before that: look what is there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_sync(vault: sr_vault) -> c_int {
     done(|| Ok(vault.get()?.sync()?))

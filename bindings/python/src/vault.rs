@@ -75,8 +75,9 @@ impl Vault {
 
     /// Whether this process owns it.
     #[getter]
-    fn is_owner(&self) -> PyResult<bool> {
-        Ok(self.get()?.is_owner())
+    fn is_owner(&self, py: Python<'_>) -> PyResult<bool> {
+        // It waits for who is becoming the owner, and for what that one asks Python.
+        self.ask(py, &[], |vault| Ok(vault.is_owner()))
     }
 }
 

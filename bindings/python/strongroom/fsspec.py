@@ -13,6 +13,7 @@ import datetime
 import io
 import os
 import secrets
+import shutil
 import stat as bits
 import threading
 from typing import Any, Callable, Dict, List, Optional
@@ -233,13 +234,20 @@ class StrongroomFileSystem(AbstractFileSystem):
             file.pwrite(value, 0)
 
     def cp_file(self, path1: Any, path2: Any, **kwargs: Any) -> None:
-        """Copies a file by sharing its blocks: no content is moved. Of a directory, makes the directory."""
+        """Copies a file by sharing its blocks: no content is moved. Of a directory, makes the directory.
+
+        Raises ``shutil.SameFileError`` for a file and itself.
+        """
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         self._make_room(path2)
         if self._tree.isdir(path1):
             self.makedirs(path2, exist_ok=True)
             return
-        with self._tree.open(path1, "rb", 0) as source, self._changing.open(path2, "wb", 0) as target:
+        with self._tree.open(path1, "rb", 0) as source, self._changing.open_raw(path2, ("write", "create")) as target:
+            # Cut only when it is known to be another file.
+            if source.stat().st_ino == target.stat().st_ino:
+                raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
+            target.truncate(0)
             done, size = 0, source.stat().st_size
             while done < size:
                 copied = source.copy_range(done, target, done, size - done)

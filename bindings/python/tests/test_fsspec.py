@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import shutil
 
 import pytest
 
@@ -52,6 +53,21 @@ class TestPipe(abstract.AbstractPipeTests, Fixtures):
 @pytest.fixture
 def fs(vault):
     return StrongroomFileSystem(vault=vault, skip_instance_cache=True)
+
+
+def test_a_file_is_not_copied_onto_itself(fs, vault):
+    """Failed before: the file was empty then. Method: by each of its names."""
+    vault.write_bytes("/a", b"content")
+    vault.symlink("a", "/symlink")
+    vault.link("/a", "/name")
+    for source in ("/a", "/symlink", "/name"):
+        for target in ("/a", "/symlink", "/name"):
+            with pytest.raises(shutil.SameFileError):
+                fs.cp_file(source, target)
+            assert vault.read_bytes("/a") == b"content"
+    vault.write_bytes("/longer", b"longer content")
+    fs.cp_file("/a", "/longer")
+    assert vault.read_bytes("/longer") == b"content"
 
 
 def test_it_is_found_by_its_protocol():

@@ -461,6 +461,9 @@ def test_an_owner_that_is_killed_is_followed_by_its_client(program, key_file):
         with pytest.raises(strongroom.OwnerGoneError) as error:
             writer.write(b"more")
         assert error.value.errno == 103 and isinstance(error.value, ConnectionAbortedError)
+        # What the vault was asked for beside files may be lost, too; that is said once.
+        with pytest.raises(strongroom.OwnerGoneError):
+            vault.sync()
         vault.write_text("/c", "and on")
 
 
@@ -626,6 +629,7 @@ def asks(vault, file, transaction):
         "check": lambda: vault.check(),
         "verify": lambda: vault.verify(),
         "information": lambda: vault.information(),
+        "is_owner": lambda: vault.is_owner,
     }
 
 

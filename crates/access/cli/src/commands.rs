@@ -38,6 +38,7 @@ mod rotate;
 mod secret;
 mod serve;
 mod show;
+mod targets;
 mod tune;
 mod tune_chart;
 mod umount;

@@ -419,3 +419,55 @@ fn a_mount_in_the_background_shares_the_vault_with_commands_that_need_no_secret(
     let listed = place.done(&["ls", "v", "--key-file", "k2"]);
     assert_eq!(listed, "from-command\nfrom-mount\n");
 }
+
+/// Goal: what fails behind a change of keys that is in force takes from nobody the key that opens the vault now. Method: the database
+/// cannot get its new key, as a file has the name of the folder in which it is made.
+/// Failed before: the new key file was deleted, the new recovery code was not printed, and the message said nothing of the change.
+#[test]
+fn a_key_that_opens_the_vault_is_given_out_whatever_fails_behind_its_change() {
+    let place = Place::new();
+    fs::write(place.path("old"), "the words of before").unwrap();
+    fs::write(place.path("new"), "the words from now on").unwrap();
+    place.keyed(&["key", "add", "v", "--new-passphrase-file", "old"]);
+    fs::write(place.path("v/recovering"), "").unwrap();
+    let changed = [
+        "key",
+        "change",
+        "v",
+        "--passphrase-file",
+        "old",
+        "--new-passphrase-file",
+        "new",
+    ];
+    let message = place.fails(5, &changed);
+    assert!(message.contains("is in force"), "{message}");
+    let message = place.keyed_fails(5, &["key", "add", "v", "--new-key-file", "k2"]);
+    assert!(message.contains("is in force"), "{message}");
+    let added = place.run_keyed(&["key", "add", "v", "--new-recovery-code"]);
+    let message = String::from_utf8_lossy(&added.stderr).into_owned();
+    assert_eq!(added.status.code(), Some(5), "{message}");
+    assert!(message.contains("is in force"), "{message}");
+    let printed = String::from_utf8(added.stdout).unwrap();
+    let code = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("recovery code  "));
+    fs::write(place.path("code"), code.unwrap()).unwrap();
+    let added = place.run_keyed(&["key", "add", "v", "--new-recovery-code", "--json"]);
+    let printed: serde_json::Value = serde_json::from_slice(&added.stdout).unwrap();
+    let code = printed["recovery_code"].as_str();
+    fs::write(place.path("code2"), code.unwrap()).unwrap();
+    // What is not in force leaves nothing.
+    fs::remove_file(place.path("v/recovering")).unwrap();
+    let refused = ["key", "add", "v", "--new-key-file", "k3", "--label", "a\tb"];
+    place.keyed_fails(1, &refused);
+    assert!(!place.path("k3").exists());
+    for secret in [
+        ["--passphrase-file", "new"],
+        ["--key-file", "k2"],
+        ["--recovery-code", "code"],
+        ["--recovery-code", "code2"],
+    ] {
+        place.done(&[&["ls", "v:/"], &secret[..]].concat());
+    }
+    place.fails(4, &["ls", "v:/", "--passphrase-file", "old"]);
+}

@@ -109,7 +109,7 @@ pub(crate) enum Way {
 impl Write {
     /// Writes and answers. After a direct write the kernel is made to drop the pages that it may have read meanwhile: of a write that it
     /// does not wait for, it does not do so itself. Nobody waits for the answer to a direct write with such a page locked, so the
-    /// kernel drops them before it has the answer.
+    /// kernel drops them before it has the answer. Only of many thousand at once some are answered before: see `content_then`.
     fn run(
         self,
         filesystem: &Filesystem,

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -20,6 +21,8 @@ use fuser::{INodeNo, Notifier};
 use parking_lot::{Mutex, RwLock};
 use strongroom::filesystem::InodeId;
 use strongroom::{Change, Observer};
+
+use crate::limits;
 
 /// What the notifier thread is asked to drop.
 enum Stale {
@@ -60,18 +63,56 @@ pub(crate) fn queue() -> (Invalidator, Requests) {
     let invalidator = Invalidator {
         sender,
         notifier: Arc::clone(&notifier),
+        held: Arc::new(Held::new(held_max(granted_by_kernel()))),
     };
     (invalidator, Requests { requests, notifier })
 }
 
 /// Hands changes to the notifier thread of one mount. Cheap to clone; usable from many threads, but not
-/// from inside an operation of the file system. Subscribe it to the vault:
-/// `vault.subscribe(Arc::new(mounted.invalidator()))`.
+/// from inside an operation of the file system. Subscribe it to the vault, in `Mounted::start_with`:
+/// `vault.subscribe(Arc::new(beginning.invalidator.clone()))`.
 #[derive(Clone)]
 pub struct Invalidator {
     sender: Sender<Request>,
     /// While the notifier thread runs: it keeps the connection open.
     notifier: Arc<RwLock<Option<Notifier>>>,
+    held: Arc<Held>,
+}
+
+/// Counts the answers that the notifier thread holds back.
+struct Held {
+    count: AtomicUsize,
+    max: usize,
+}
+
+impl Held {
+    fn new(max: usize) -> Self {
+        let count = AtomicUsize::new(0);
+        Self { count, max }
+    }
+
+    /// Whether one more may be held back; then it is counted.
+    fn take(&self) -> bool {
+        let more = |count: usize| (count < self.max).then_some(count + 1);
+        let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
+        self.count.fetch_update(set, read, more).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// How many background requests the kernel grants a mount of a user, whatever is asked for. Depends on the memory of the machine.
+fn granted_by_kernel() -> usize {
+    let granted = std::fs::read_to_string("/sys/module/fuse/parameters/max_user_bgreq").ok();
+    let granted = granted.and_then(|text| text.trim().parse().ok());
+    granted.unwrap_or(limits::BACKGROUND_REQUESTS_OF_USERS)
+}
+
+/// How many answers may be held back: half of what may be in flight. The rest is for the requests that the notifier thread waits for.
+fn held_max(granted: usize) -> usize {
+    granted.min(limits::BACKGROUND_REQUESTS_MAX.into()) / 2
 }
 
 impl Invalidator {
@@ -100,7 +141,10 @@ impl Invalidator {
         self.ask(Stale::Contents { inodes });
     }
 
-    /// As `content`, for a caller that must not wait: `then` must not either.
+    /// As `content`, for a caller that must not wait: `then` must not either, and is the answer to a request in the background.
+    ///
+    /// If too many answers are held back already, `then` comes first, and the kernel drops its cache a moment later. Otherwise the
+    /// kernel could not send the read-ahead that holds a page which is to be dropped, and all would wait for good.
     pub(crate) fn content_then(
         &self,
         inode: InodeId,
@@ -108,7 +152,16 @@ impl Invalidator {
         then: impl FnOnce() + Send + 'static,
     ) {
         let (offset, len) = (range.start, range.end.saturating_sub(range.start));
-        self.send(Stale::Content { inode, offset, len }, then);
+        let stale = Stale::Content { inode, offset, len };
+        if !self.held.take() {
+            then();
+            return self.send(stale, || ());
+        }
+        let held = Arc::clone(&self.held);
+        self.send(stale, move || {
+            then();
+            held.give_back();
+        });
     }
 
     fn ask(&self, stale: Stale) {
@@ -232,6 +285,30 @@ mod tests {
         assert_eq!(kernel_range(10, u64::MAX), (10, 0));
         assert_eq!(kernel_range(u64::MAX / 2, u64::MAX / 2), (i64::MAX, 0));
         assert_eq!(kernel_range(u64::MAX, 1), (i64::MAX, 0));
+    }
+
+    /// Goal: answers that are held back never take all background requests of the kernel. Method: no notifier thread runs, so that all
+    /// that are held back stay so.
+    /// Failed before: there was no bound. With as many direct writes as the kernel has background requests, and a read-ahead that held
+    /// one of their pages, the mount stood still.
+    #[test]
+    fn an_answer_is_held_back_only_while_there_is_room_for_other_requests() {
+        let (mut invalidator, requests) = queue();
+        invalidator.held = Arc::new(Held::new(held_max(6)));
+        let (answer, answers) = unbounded();
+        for number in 0..5 {
+            let answer = answer.clone();
+            invalidator.content_then(InodeId(1), 0..1, move || answer.send(number).unwrap());
+        }
+        assert_eq!(answers.try_iter().collect::<Vec<_>>(), [3, 4]);
+        // The kernel is asked to drop those, too.
+        assert_eq!(requests.requests.len(), 5);
+        for request in requests.requests.try_iter() {
+            (request.then)();
+        }
+        assert_eq!(answers.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(invalidator.held.take());
+        assert_eq!(held_max(usize::MAX), 32_767);
     }
 
     #[test]

@@ -54,6 +54,6 @@ pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
 pub use in_use::{Holder, InUse, Waiting};
 pub use invalidate::Invalidator;
-pub use mounted::Mounted;
+pub use mounted::{Beginning, Mounted};
 pub use options::{MountOptions, SpecialFiles};
 pub use umount::{Unmount, unmount};

@@ -10,8 +10,12 @@ pub(crate) const REQUEST_BYTES_MAX: u32 = 1024 * 1024;
 /// 128 KiB is the kernel's first read-ahead step; a hand-over costs about as much as opening it.
 pub(crate) const READ_INLINE_BYTES_MAX: u32 = 128 * 1024;
 
-/// Background requests (read-ahead, write-back) the kernel may have in flight.
-pub(crate) const BACKGROUND_REQUESTS_MAX: u16 = 64;
+/// Background requests (read-ahead, write-back, direct writes) the kernel may have in flight: as many as the protocol can say. A
+/// direct write is in flight until its pages are dropped, and that may wait for a read-ahead that must be in flight, too.
+pub(crate) const BACKGROUND_REQUESTS_MAX: u16 = u16::MAX;
+
+/// How many of them the kernel grants a mount of a user, if it does not say that.
+pub(crate) const BACKGROUND_REQUESTS_OF_USERS: usize = 64;
 
 /// From here on the kernel holds read-ahead back.
 pub(crate) const CONGESTION_REQUESTS: u16 = 48;

@@ -44,6 +44,16 @@ pub struct Mounted {
     core: Arc<Core>,
 }
 
+/// A mount whose kernel part is there, and that answers nothing yet.
+pub struct Beginning<'a> {
+    /// Where it is mounted, absolute and free of links.
+    pub path: &'a Path,
+    /// Tells the kernel of changes that do not come through this mount.
+    pub invalidator: Invalidator,
+    /// Counts the requests.
+    pub requests: RequestCounter,
+}
+
 /// What the threads of a mount share.
 struct Core {
     id: MountId,
@@ -72,6 +82,21 @@ impl Mounted {
         directory: &Path,
         options: &MountOptions,
     ) -> Result<Self, MountError> {
+        let nobody = |_: &Beginning<'_>| Ok::<_, MountError>(());
+        Self::start_with(filesystem, directory, options, nobody).map(|(mounted, ())| mounted)
+    }
+
+    /// As `start`, and calls `before` before the first request is answered. A caller that subscribes to changes of the vault must do it
+    /// there: the kernel keeps each answer for good, so it must hear of each change after that.
+    ///
+    /// # Errors
+    /// As `start`, and the error of `before`; nothing is mounted then.
+    pub fn start_with<T, E: From<MountError>>(
+        filesystem: Filesystem,
+        directory: &Path,
+        options: &MountOptions,
+        before: impl FnOnce(&Beginning<'_>) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
         options.check()?;
         let place = mountpoint::prepare(directory)?;
         let record = Record::take(&place.path)?;
@@ -80,7 +105,8 @@ impl Mounted {
         let device = attach::attach(&place, options)?;
         let path = place.path;
         drop(place.folder);
-        let started = Self::serve(device, path.clone(), record, (shared, stale), options);
+        let to = (path.clone(), options);
+        let started = Self::serve(device, to, record, (shared, stale), before);
         if started.is_err() && is_ours(&path) {
             // The mount is there but nobody answers: it is taken away. The first error is reported.
             let _ = detach(&path, Detach::Lazily);
@@ -88,13 +114,13 @@ impl Mounted {
         started
     }
 
-    fn serve(
+    fn serve<T, E: From<MountError>>(
         device: std::os::fd::OwnedFd,
-        path: PathBuf,
+        (path, options): (PathBuf, &MountOptions),
         record: Record,
         (shared, stale): (Arc<Shared>, invalidate::Requests),
-        options: &MountOptions,
-    ) -> Result<Self, MountError> {
+        before: impl FnOnce(&Beginning<'_>) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
         let mut config = Config::default();
         config.n_threads = Some(options.threads);
         config.clone_fd = options.threads > 1;
@@ -113,6 +139,15 @@ impl Mounted {
         }
         let notifier = NotifierThread::start(session.notifier(), stale)
             .map_err(MountError::io("starting a thread"))?;
+        let begun = before(&Beginning {
+            path: &path,
+            invalidator: shared.invalidator.clone(),
+            requests: RequestCounter(Arc::clone(&shared.counters)),
+        });
+        if begun.is_err() {
+            notifier.stop();
+        }
+        let begun = begun?;
         let (alive, ended) = crossbeam_channel::bounded(0);
         let core = Arc::new(Core {
             id,
@@ -144,7 +179,7 @@ impl Mounted {
             .name("strongroom-session".to_owned())
             .spawn(move || of_session.run(session))
             .map_err(MountError::io("starting a thread"))?;
-        Ok(Self { core })
+        Ok((Self { core }, begun))
     }
 
     /// Where it is mounted, absolute and free of links.

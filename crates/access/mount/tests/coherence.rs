@@ -92,6 +92,45 @@ fn direct_writes_that_were_under_way_at_once_are_read_by_everybody() {
     }
 }
 
+/// Goal: the mount answers, however many direct writes are under way. Method: more of them than the kernel once was allowed to have in
+/// flight, and two readers whose read-ahead holds pages of the same file. That it ends is the test; the content that is read is compared, too.
+/// Failed before: the mount allowed 64 requests in the background. That many direct writes waited until their pages were dropped, and
+/// that for a read-ahead, which waited for one of the 64 to end.
+#[test]
+fn very_many_direct_writes_at_once_come_to_an_end_beside_readers() {
+    const DEPTH: usize = 128;
+    const LEN: usize = 8 * DEPTH * PAGE;
+    for writeback in WRITEBACK {
+        let drive = Daemon::start_with(writeback);
+        let path = drive.at("file");
+        fs::write(&path, vec![0; LEN]).unwrap();
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let mut options = OpenOptions::new();
+        let options = options.write(true).custom_flags(direct);
+        let file = options.open(&path).unwrap();
+        let queue = Queue::new(DEPTH);
+        let stop = AtomicBool::new(false);
+        let mut stale = 0;
+        std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        fs::read(&path).unwrap();
+                    }
+                });
+            }
+            for round in 0..rounds(50) {
+                let fill = u8::try_from(round % 255).unwrap() + 1;
+                queue.write(&file, &vec![Page([fill; PAGE]); LEN / PAGE]);
+                let read = fs::read(&path).unwrap();
+                stale += usize::from(read.len() != LEN || read.iter().any(|byte| *byte != fill));
+            }
+        });
+        assert_eq!(stale, 0, "writeback: {writeback}");
+    }
+}
+
 /// Goal: no request waits for one that waits for it, though the mount has the kernel drop pages before it answers some. Method: all
 /// ways to a file at once; that it ends is the test. What is written last is there.
 #[test]

@@ -504,6 +504,42 @@ fn changes_of_others_are_seen_once_they_are_announced() {
     drive.filesystem.forget(made.inode, 1);
 }
 
+/// Goal: no change of another process comes between an answer that the kernel keeps and the beginning of the notifications. Method:
+/// a thread asks for a file while the mount begins, and must get no answer, however often it has a turn. Then the beginning fails,
+/// which ends the mount.
+/// Failed before: changes were subscribed to after the mount had begun to answer.
+#[test]
+fn changes_are_subscribed_to_before_the_mount_answers() {
+    let Drive {
+        mounted,
+        filesystem,
+        vault: _vault,
+        folder: _folder,
+    } = Drive::new();
+    let path = mounted.path().to_path_buf();
+    fs::write(path.join("file"), b"content").unwrap();
+    mounted.unmount().unwrap();
+    drop(mounted);
+    let mut asking = None;
+    let options = MountOptions::default();
+    let started = Mounted::start_with(filesystem.clone(), &path, &options, |beginning| {
+        let file = beginning.path.join("file");
+        let asked = std::thread::spawn(move || fs::metadata(file).is_ok());
+        let answered = (0..10_000).any(|_| {
+            std::thread::yield_now();
+            asked.is_finished()
+        });
+        asking = Some(asked);
+        assert!(!answered);
+        Err::<(), _>(MountError::NotMounted(path.clone()))
+    });
+    assert!(matches!(started, Err(MountError::NotMounted(_))));
+    assert!(!asking.unwrap().join().unwrap());
+    let again = Mounted::start(filesystem, &path, &options).unwrap();
+    assert_eq!(fs::read(path.join("file")).unwrap(), b"content");
+    again.unmount().unwrap();
+}
+
 /// Waits until `inode` has gone from the file system. FORGET comes when the kernel likes, so there is
 /// nothing to wait on but the fact itself.
 fn wait_until_gone(drive: &Drive, inode: InodeId) {

@@ -248,7 +248,11 @@ fn recover_segments(core: &Core) -> Result<()> {
     // Only one goes on being appended to; a crash between filling and finishing leaves others behind.
     let open = core.blocks.segments.open_segment();
     for id in resumed.into_iter().filter(|id| Some(*id) != open) {
-        crate::upkeep::space::finish_segment(core, id)?;
+        match crate::upkeep::space::finish_segment(core, id) {
+            // A full disk keeps no vault from being opened: it is opened to remove something. The segment is whole without its end.
+            Err(Error::NoSpace) => core.work.finish_segment(id),
+            finished => finished?,
+        }
     }
     core.changed();
     Ok(())

@@ -163,8 +163,9 @@ fn carry_out<T, E: From<Error>>(
 
 /// What follows when the savepoint is kept; gives the count of changes that covers the list.
 fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
-    let unused = install(core, &drafts);
+    // Counted first: whoever finds the count as it was before finds the nodes so too. No commit comes between, for it needs the writer.
     core.changed();
+    let unused = install(core, &drafts);
     let covered = core.durability.changes();
     drop(writer);
     for inode in unused {
@@ -257,6 +258,8 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
     for ((node, state), drafted) in nodes.iter().zip(&mut states).zip(drafts.nodes.values()) {
         state.inode = drafted.inode.clone();
         state.inode.reserved = state.reserved.bytes();
+        // No record may build on it before it is durable, also where its row is written already.              [8.6]
+        state.unlogged.note_other();
         for range in &drafted.ended {
             core.content.end_reservation(state, range);
         }

@@ -41,7 +41,7 @@ pub use erase::{ErasedContent, Erasure, to_erase};
 pub use error::{Error, Result};
 pub use held_alone::{Usage, each_held_alone, held_alone, usage};
 pub use merge::merge;
-pub use node::names_of_block;
+pub use node::{contents_of_block, names_of_block};
 pub use plan::{Becomes, ConflictCopy, Conflicts, Living, NewContent, Plan};
 pub use read::{Directory, Listed, Tree, XattrList};
 pub use retention::{Retention, SCHEDULED, Whose};

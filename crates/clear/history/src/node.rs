@@ -9,8 +9,8 @@ use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::{BlockId, Kind};
 use strongroom_metadata::NodeKind;
 
-use crate::content::ExtentTrie;
-use crate::entry::{Entry, EntryTrie};
+use crate::content::{Content, Extent, ExtentTrie};
+use crate::entry::{Body, Entry, EntryTrie};
 use crate::error::{Error, Result};
 use crate::limits::{VALUE_BLOCK_BYTES_MAX, XATTRS_MAX};
 use crate::trie::Node;
@@ -104,6 +104,35 @@ pub(crate) fn entries_of_block(bytes: &[u8]) -> Result<Vec<Entry>> {
         Node::Leaf(entries) => Ok(entries),
         Node::Branch(_) => Ok(Vec::new()),
     }
+}
+
+/// The blocks of content that a block of a tree names itself, each with how many bytes it has at least.
+///
+/// # Errors
+/// `Error::Damaged` for bytes that no such block has.
+pub fn contents_of_block(kind: Kind, bytes: &[u8]) -> Result<Vec<(BlockId, u32)>> {
+    let mut extents = Vec::new();
+    match kind.plain() {
+        Kind::ExtentList => {
+            if let Node::Leaf(listed) = Node::<ExtentTrie>::decode(bytes)? {
+                extents = listed;
+            }
+        }
+        Kind::TreeNode => {
+            for entry in entries_of_block(bytes)? {
+                if let Body::File {
+                    content: Content::Inline(inline),
+                    ..
+                } = entry.body
+                {
+                    extents.extend(inline);
+                }
+            }
+        }
+        _ => {}
+    }
+    let needs = |extent: &Extent| (extent.block, extent.block_offset.saturating_add(extent.len));
+    Ok(extents.iter().map(needs).collect())
 }
 
 /// The blocks that a block of this kind and content names, each once.

@@ -10,6 +10,7 @@
 //!      holds the leaf of that older version.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them is removed.                                                         [4.12.6]
+//!  (3) No frame is written behind `LOG_FRAMES_MAX`, of whatever part of a commit. So what lies there belongs to no commit.
 
 pub(crate) mod frames;
 pub(crate) mod log_layout;
@@ -291,6 +292,10 @@ impl Pages {
         if first < state.log.committed || first > state.log.frames.len() {
             return Err(Mixed::Unexpected);
         }
+        // (3)
+        if first + frames.len() > LOG_FRAMES_MAX {
+            return Err(Mixed::Unexpected);
+        }
         // What an earlier commit that failed left there is written over.
         state.log.frames.truncate(first);
         let mut new = frames.iter().map(|frame| (frame.page, frame.leaf));
@@ -302,9 +307,6 @@ impl Pages {
         else {
             return Ok(None);
         };
-        if state.log.frames.len() > LOG_FRAMES_MAX {
-            return Err(Mixed::Unexpected);
-        }
         let undo = state.commit(pages);
         let root = state.root();
         let frame = u32::try_from(state.log.frames.len() - 1).expect("LOG_FRAMES_MAX bounds them");
@@ -473,6 +475,7 @@ impl State {
 }
 
 /// A log that was left behind, as far as SQLite would take it.
+#[derive(Default)]
 struct LeftLog {
     salts: Option<[u8; 8]>,
     frames: Vec<log_layout::Frame>,
@@ -480,30 +483,33 @@ struct LeftLog {
 
 impl LeftLog {
     fn read(folder: &Folder) -> Result<Self> {
-        let none = Self {
-            salts: None,
-            frames: Vec::new(),
-        };
-        let mut log = match folder.open_file("metadata.db-wal", Purpose::Read) {
-            Err(error) if error.is_missing() => return Ok(none),
-            opened => io::BufReader::with_capacity(1 << 20, opened?),
-        };
+        match folder.open_file("metadata.db-wal", Purpose::Read) {
+            Err(error) if error.is_missing() => Ok(Self::default()),
+            opened => Self::of(
+                io::BufReader::with_capacity(1 << 20, opened?),
+                LOG_FRAMES_MAX,
+            ),
+        }
+    }
+
+    /// The first `frames_max` frames of `log`.
+    fn of(mut log: impl Read, frames_max: usize) -> Result<Self> {
         let mut header = [0; HEADER_BYTES];
         if log_layout::read_up_to(&mut log, &mut header)? < HEADER_BYTES {
-            return Ok(none);
+            return Ok(Self::default());
         }
         let Some(header) = LogHeader::decode(&header) else {
-            return Ok(none);
+            return Ok(Self::default());
         };
         let mut left = Self {
             salts: Some(header.salts),
             frames: Vec::new(),
         };
         let mut frames = Frames::new(log.by_ref(), &header);
-        while let Some(frame) = frames.next()? {
-            if left.frames.len() == LOG_FRAMES_MAX {
-                return Err(Error::Damaged("its log is longer than any log can be"));
-            }
+        // (3): earlier versions wrote parts of a commit behind that, and never its end.
+        while left.frames.len() < frames_max
+            && let Some(frame) = frames.next()?
+        {
             left.frames.push(frame);
         }
         Ok(left)
@@ -553,5 +559,69 @@ impl LeftLog {
         };
         key.fits(what, &root, seal.try_into().ok()?)
             .then_some((root, frame + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::options::Options;
+
+    const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
+
+    fn frame(pages_after: u32) -> NewFrame {
+        NewFrame {
+            page: 1,
+            leaf: Leaf::NONE,
+            pages_after,
+        }
+    }
+
+    /// Goal: nothing is written behind the bound of the log, also nothing of a commit that goes on. (3)
+    /// Failed before: only the part that ends a commit was refused, when the parts before it were in the file.
+    #[test]
+    fn no_part_of_a_commit_is_written_behind_the_bound_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = Pages::make(&Folder::open(folder.path()).unwrap(), &KEY).unwrap();
+        let len = LOG_FRAMES_MAX - 2;
+        pages.state.write().log = Log {
+            salts: Some([1; 8]),
+            frames: vec![(1, Leaf::NONE); len],
+            committed: len,
+        };
+        let first = u32::try_from(len).unwrap();
+        let refused = pages.append(first, &[frame(0), frame(0), frame(0)]);
+        assert_eq!(refused.err(), Some(Mixed::Unexpected));
+        assert!(pages.append(first, &[frame(0)]).is_ok());
+        let refused = pages.append(first + 1, &[frame(0), frame(1)]);
+        assert_eq!(refused.err(), Some(Mixed::Unexpected));
+        assert!(pages.append(first + 1, &[frame(1)]).unwrap().is_some());
+    }
+
+    /// Goal: a log that is longer than its bound counts up to its last commit before that.
+    /// Failed before: such a log was damage, and the database did not open any more.
+    #[test]
+    fn a_log_counts_up_to_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path(), &KEY, Options::default()).unwrap();
+        for number in 0..10_u8 {
+            let mut writer = store.lock();
+            writer.put_setting("setting", &[number; 9_000]).unwrap();
+            writer.commit().unwrap();
+        }
+        let log = std::fs::read(folder.path().join("metadata.db-wal")).unwrap();
+        let key = SealKey::of(&KEY);
+        let all = LeftLog::of(&log[..], LOG_FRAMES_MAX).unwrap();
+        assert!(all.frames.len() >= 30, "{}", all.frames.len());
+        for bound in 1..all.frames.len() {
+            let left = LeftLog::of(&log[..], bound).unwrap();
+            assert_eq!(left.frames.len(), bound);
+            let mut commits = (0..bound).filter(|number| all.frames[*number].pages_after != 0);
+            let newest = left.newest(&key).unwrap().map(|(_, kept)| kept);
+            assert_eq!(newest, commits.next_back().map(|number| number + 1));
+        }
     }
 }

@@ -12,23 +12,28 @@
 //!      segments, and the backup ends if the owner changes.
 //!  (3) A segment file counts as copied if both files have a footer, and footers and lengths are equal: a file with a footer never
 //!      changes. A copied file gets its name once it is whole.
+//!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, and is not removed if the vault lost
+//!      its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FileType, fadvise};
+use strongroom_filesystem::LOST_SEGMENT;
 use strongroom_folder::{Folder as HeldFolder, Purpose};
+use strongroom_format::survey::survey;
+use strongroom_format::{SegmentId, hex};
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
-use crate::incoming::read_segment;
-use crate::owner::port::Port;
+use crate::incoming::{placed_segment, read_segment};
+use crate::owner::port::{Port, unexpected};
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::{BackupRequest, Request};
+use crate::request::{BackupRequest, Request, Response};
 use crate::{Error, GoOn, Result, Vault, describe};
 
 /// The longest segment file.
@@ -68,7 +73,8 @@ impl Vault {
     /// `told` hears of the progress and says whether to go on. Interrupted at any moment, the earlier backup is as good as before.
     ///
     /// # Errors
-    /// `BackupTarget` says what is in the way; `BackupStopped`; `OwnerGone` if the owner left meanwhile; those of the disks.
+    /// `Damaged` if the vault lacks segments or has damaged ones: then the backup is renewed too, and still has the copies of them that it
+    /// had. `BackupTarget` says what is in the way; `BackupStopped`; `OwnerGone` if the owner left meanwhile; those of the disks.
     pub fn backup(
         &self,
         target: impl AsRef<Path>,
@@ -85,6 +91,8 @@ impl Vault {
             source,
             target,
             is_new,
+            needed: BTreeMap::new(),
+            damaged: Vec::new(),
             report: BackupReport::default(),
         }
         .run(told);
@@ -145,6 +153,10 @@ struct Backup<'a> {
     source: Folder,
     target: Folder,
     is_new: bool,
+    /// The segments that the copied database needs, and the bytes that each has at least.
+    needed: BTreeMap<String, u64>,
+    /// Those of them that the vault lacks, or that are not whole in it.
+    damaged: Vec<String>,
     report: BackupReport,
 }
 
@@ -167,6 +179,7 @@ impl Backup<'_> {
             .hold()
             .and_then(|held| held.check_file(DATABASE_FILE));
         self.report.database_bytes = size.map_err(failed())?.unwrap_or(0);
+        self.needed = self.ask_needed()?;
         let segments = self.segments(told)?;
         if !self.owner.is_same(&self.vault.port()) {
             return Err(Error::OwnerGone); // (2)
@@ -176,7 +189,28 @@ impl Backup<'_> {
         switch::commit_rekeyed(&target, &making)?;
         target.remove_if_there(UNFINISHED)?;
         self.remove_others(&segments)?;
-        Ok(self.report)
+        match self.damaged.is_empty() {
+            true => Ok(self.report),
+            false => Err(damaged(&self.damaged)),
+        }
+    }
+
+    /// Asks the owner for the segments that the copied database needs.
+    fn ask_needed(&self) -> Result<BTreeMap<String, u64>> {
+        let mut all = BTreeMap::new();
+        let mut after = None;
+        loop {
+            let request = Request::Backup(BackupRequest::Needed { after });
+            let (_, Response::Needed(page)) = self.vault.ask(&request)? else {
+                return Err(unexpected());
+            };
+            let Some((last, _)) = page.last() else {
+                return Ok(all);
+            };
+            after = Some(*last);
+            let named = page.into_iter();
+            all.extend(named.map(|(id, len)| (placed_segment(SegmentId(id)), len)));
+        }
     }
 
     /// The owner puts the database there; gives the header.
@@ -216,7 +250,9 @@ impl Backup<'_> {
                     .and_then(|made| made.remove_unfinished());
                 made.map_err(failed())?;
             }
-            let Some(bytes) = read_segment(&from, path).map_err(failed())? else {
+            let Some(mut bytes) = read_segment(&from, path).map_err(failed())? else {
+                // All that were listed stay while they are kept: the disk lost it.
+                self.note_if_needed(path);
                 continue;
             };
             progress.bytes += bytes.len() as u64;
@@ -224,21 +260,62 @@ impl Backup<'_> {
                 self.report.kept += 1;
                 continue;
             }
+            if self.is_damaged(&to, path, &bytes)? {
+                // It may have been appended to while it was read.
+                bytes = read_segment(&from, path)
+                    .map_err(failed())?
+                    .unwrap_or(bytes);
+            }
+            if self.is_damaged(&to, path, &bytes)? {
+                self.note_if_needed(path);
+                // (4)
+                if len(&to, path).map_err(failed())?.is_some() {
+                    self.report.kept += 1;
+                    continue;
+                }
+            }
             copy(&to, path, &bytes)?;
             self.report.copied += 1;
             self.report.copied_bytes += bytes.len() as u64;
         }
         to.sync().map_err(failed())?;
         told(&progress);
+        let lost = self.needed.keys().filter(|path| !all.contains(*path));
+        let lost = lost.filter(|path| **path != placed_segment(LOST_SEGMENT));
+        self.damaged.extend(lost.cloned());
         Ok(all)
     }
 
-    /// Removes what the vault has no more.
+    fn note_if_needed(&mut self, path: &str) {
+        if self.needed.contains_key(path) {
+            self.damaged.push(path.to_owned());
+        }
+    }
+
+    /// Whether a file of the vault lacks something that the copied database needs, or the footer that the backup's copy has.
+    fn is_damaged(&self, to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<bool> {
+        let id = hex::decode(&path[3..]).map(SegmentId);
+        let (Some(committed), Some(id)) = (self.needed.get(path), id) else {
+            return Ok(false);
+        };
+        if !is_whole(bytes, id, *committed) {
+            return Ok(true);
+        }
+        let there = footer_there(to, path).map_err(below("copying segments into the backup"))?;
+        Ok(there.is_some() && footer(bytes).is_none())
+    }
+
+    /// Removes what the vault has no more, but for what it lost.                                                 (4)
     fn remove_others(&mut self, segments: &BTreeSet<String>) -> Result<()> {
         let failed = || below("removing from the backup files that the vault no longer has");
         let held = self.target.inside(SEGMENTS).hold().map_err(failed())?;
-        for path in segment_paths(&held).map_err(failed())? {
-            if !segments.contains(&path) {
+        let lacks_content = self.needed.contains_key(&placed_segment(LOST_SEGMENT));
+        let found = match lacks_content {
+            true => Vec::new(),
+            false => segment_paths(&held).map_err(failed())?,
+        };
+        for path in found {
+            if !segments.contains(&path) && !self.needed.contains_key(&path) {
                 let (folder, name) = (&path[..2], &path[3..]);
                 let removed = held.folder(folder).and_then(|held| held.remove(name));
                 removed.map_err(failed())?;
@@ -249,6 +326,36 @@ impl Backup<'_> {
         let renewed = Some(renewed);
         self.vault
             .ask_for(&Request::Backup(BackupRequest::End { renewed }))
+    }
+}
+
+/// Whether the file of the segment `id` has every committed byte as it was written: what follows is none of a finished one's.
+fn is_whole(bytes: &[u8], id: SegmentId, committed: u64) -> bool {
+    let found = survey(bytes, id);
+    let is_finished = footer(bytes).is_some();
+    let mut faults = found.faults.iter();
+    bytes.len() as u64 >= committed
+        && found.end >= committed
+        && faults.all(|fault| fault.start >= committed && !is_finished)
+}
+
+/// What is said at the end of segments that the vault lacks, or that are not whole in it.
+fn damaged(paths: &[String]) -> Error {
+    /// So many are named.
+    const NAMED_MAX: usize = 8;
+    let mut named: Vec<&str> = paths.iter().take(NAMED_MAX).map(String::as_str).collect();
+    if paths.len() > NAMED_MAX {
+        named.push("…");
+    }
+    Error::Damaged {
+        what: SEGMENTS,
+        why: format!(
+            "{} of them are damaged or missing in the vault ({}). The backup is renewed, and keeps the copies that it had of them. \
+             To mend the vault, copy those files from the folder `segments` of the backup into that of the vault, then run \
+             `strongroom repair`",
+            paths.len(),
+            named.join(", ")
+        ),
     }
 }
 
@@ -278,19 +385,34 @@ fn len(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<u64>> 
     }
 }
 
+/// The footer at the end of a file, if it has one.
+fn footer(bytes: &[u8]) -> Option<[u8; FOOTER_BYTES]> {
+    let end = bytes.last_chunk().copied();
+    end.filter(|end: &[u8; FOOTER_BYTES]| end.starts_with(FOOTER))
+}
+
+/// The footer of a file in the backup, if it is there and has one.
+fn footer_there(
+    to: &HeldFolder,
+    path: &str,
+) -> strongroom_folder::Result<Option<[u8; FOOTER_BYTES]>> {
+    use std::os::unix::fs::FileExt;
+    let at = len(to, path)?.and_then(|len| len.checked_sub(FOOTER_BYTES as u64));
+    let Some(at) = at else {
+        return Ok(None);
+    };
+    let mut end = [0; FOOTER_BYTES];
+    to.open_file(path, Purpose::Read)?
+        .read_exact_at(&mut end, at)?;
+    Ok(footer(&end))
+}
+
 /// Whether an earlier backup has this very file.                                                              (3)
 fn is_copied(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
-    use std::os::unix::fs::FileExt;
-    let Some(end) = bytes.last_chunk::<FOOTER_BYTES>() else {
-        return Ok(false);
-    };
-    if !end.starts_with(FOOTER) || len(to, path)? != Some(bytes.len() as u64) {
-        return Ok(false);
-    }
-    let mut found = [0; FOOTER_BYTES];
-    let file = to.open_file(path, Purpose::Read)?;
-    file.read_exact_at(&mut found, (bytes.len() - FOOTER_BYTES) as u64)?;
-    Ok(found == *end)
+    let end = footer(bytes);
+    Ok(end.is_some()
+        && len(to, path)? == Some(bytes.len() as u64)
+        && footer_there(to, path)? == end)
 }
 
 /// Puts a segment file into the backup, durable, and reads it back.

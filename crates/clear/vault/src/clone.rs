@@ -12,6 +12,7 @@
 //!      So a device that retires content later finds that object.                                              [11.9.1] [11.9.2]
 //!  (4) Segments that were not downloaded whole are known only by their tables of contents. A clone fails unless it finds
 //!      all that its snapshots name.
+//!  (5) A clone has every name that the published head has, or it fails.                                      [11.5.10]
 
 use std::path::Path;
 
@@ -206,8 +207,9 @@ fn clone_from(
         },
     )?;
     let is_head = |one: &RevisionInfo| one.id.0 == log.last.body.head;
-    if made.is_whole() && made.revision.as_ref().is_some_and(|one| !is_head(one)) {
-        let why = "the newest snapshot is not the one that was published last";
+    // What a tree has lost would be published as removed. (5)
+    if !made.revision.as_ref().is_some_and(is_head) || !made.has_whole_tree() {
+        let why = "the remote lacks parts of the newest snapshot; run `strongroom push` on a device that has the vault, then clone again";
         return Err(Error::RemoteUntrue(why.to_owned()));
     }
     // (4)

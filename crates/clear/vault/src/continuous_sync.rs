@@ -227,6 +227,16 @@ impl Place {
         self.follower.as_ref().map(Follower::works) != Some(Works::Never)
     }
 
+    /// Holds nothing of a disk until the next look; waits for news where one can.
+    fn rests(&mut self, vault: &Vault) -> Result<()> {
+        if self.is_folder {
+            self.remote = None;
+        } else if self.can_follow() {
+            self.follow(vault.remote_row(self.number)?.last)?;
+        }
+        Ok(())
+    }
+
     /// Waits from now on for what is behind publication `last`, if one can wait there.
     fn follow(&mut self, last: u64) -> Result<()> {
         match (&self.follower, &self.remote) {
@@ -286,13 +296,10 @@ impl Running {
             if !polls && (fails || !looks) {
                 continue;
             }
-            match round(&vault, place, looks || fails, polls, ending, &self.told) {
+            let done = round(&vault, place, looks || fails, polls, ending, &self.told);
+            // Somebody may have removed the remote meanwhile: that ends nothing for the others.
+            match done.and_then(|done| place.rests(&vault).map(|()| done)) {
                 Ok((is_waiting, report)) => {
-                    if place.is_folder {
-                        place.remote = None;
-                    } else if place.can_follow() {
-                        place.follow(vault.remote_row(place.number)?.last)?;
-                    }
                     if place.reported.take().is_some() {
                         let remote = place.name.clone();
                         (self.told)(SyncEvent::Recovered { remote });
@@ -363,7 +370,7 @@ fn round(
     ending: &Ending,
     tell: &dyn Fn(SyncEvent),
 ) -> Result<(bool, SyncReport)> {
-    let _turn = vault.shared.remote_turn.lock();
+    let _turn = vault.shared.remote_turns.take()?;
     let name = place.name.clone();
     let mut shown = Instant::now();
     let mut told = |progress: &RemoteProgress| {

@@ -195,7 +195,7 @@ impl Vault {
     /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `DiskTooSmall`, `InterruptedCreate`; `BeingCreated` if another process
     /// does the same at this moment.
     pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
-        let folder = Folder::new(folder.as_ref());
+        let folder = Folder::new(folder.as_ref()).absolute()?;
         check_disk(&folder)?;
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
@@ -227,7 +227,7 @@ impl Vault {
             Some((lock, listener)),
         )?;
         let fingerprint = owner.session.vault.information.lock().fingerprint.clone();
-        let joining = Joining::new(folder.path(), options.engine, None);
+        let joining = Joining::new(folder.path(), options.engine, None)?;
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
             vault,
@@ -299,19 +299,18 @@ pub(crate) fn claim_for(folder: &Folder, mark: &[u8]) -> Result<OwnerLock> {
 
 /// Refuses a folder with anything but what an interrupted making leaves.
 pub(crate) fn check_contents(folder: &Folder) -> Result<()> {
-    let names = folder.first_names()?;
-    if names.iter().any(|name| name == HEADER) {
+    if folder.has(HEADER) {
         return Err(Error::AlreadyAVault);
     }
     // The mark, or what it is written to first.
-    let is_ours = |name: &std::ffi::OsString| {
+    let is_ours = |name: &std::ffi::OsStr| {
         let begins = |with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
         name == LOCK || begins(UNFINISHED) || begins(NEW_PREFIX)
     };
-    if names.iter().all(is_ours) || folder.has(UNFINISHED) {
-        return Ok(());
+    match folder.has_only(is_ours)? || folder.has(UNFINISHED) {
+        true => Ok(()),
+        false => Err(Error::FolderNotEmpty),
     }
-    Err(Error::FolderNotEmpty)
 }
 
 /// Leaves the mark.                                                                                             (2)
@@ -454,7 +453,36 @@ mod tests {
             .unwrap();
         let folder = Folder::new(place.path());
         clear(&folder, false);
-        assert_eq!(folder.first_names().unwrap(), [LOCK]);
+        assert!(folder.has_only(|name| name == LOCK).unwrap());
+    }
+
+    /// Goal: no vault is made where something is, however many files of a kind that is ours are listed before it.
+    /// Method: so many of them that the first names of a listing are theirs, whatever the order.
+    /// Failed before: eight names were looked at, so a vault could be made over another one.
+    #[test]
+    fn many_unfinished_files_hide_nothing_from_who_makes_a_vault() {
+        for (name, is_vault) in [
+            (HEADER, true),
+            (HEADER_SAVED, false),
+            (DATABASE_FILE, false),
+            (SEGMENTS, false),
+            ("thesis", false),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let folder = Folder::new(place.path());
+            std::fs::write(folder.part(name), "").unwrap();
+            for number in 0..2000 {
+                std::fs::write(folder.part(&format!("{NEW_PREFIX}{number}")), "").unwrap();
+            }
+            match claim(&folder).map(drop) {
+                Err(Error::AlreadyAVault) => assert!(is_vault, "{name}"),
+                Err(Error::FolderNotEmpty) => assert!(!is_vault, "{name}"),
+                other => panic!("{name}: {other:?}"),
+            }
+            assert!(!folder.has(LOCK));
+            std::fs::remove_file(folder.part(name)).unwrap();
+            claim(&folder).unwrap();
+        }
     }
 
     #[test]

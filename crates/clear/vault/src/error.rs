@@ -151,7 +151,7 @@ pub enum Error {
     RemoteAhead,
     /// Environment: files change faster than what others pushed can be joined with them.
     #[error(
-        "programs here keep changing files that another device changed; run `strongroom pull` again: it fetches nothing twice"
+        "programs here keep changing files that another device changed, or another pull, a push or a backup runs beside this one; run `strongroom pull` again"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
@@ -194,6 +194,11 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
+    /// Caller: a function that hears of the progress of a call wants to move something to or from a remote by itself.
+    #[error(
+        "a progress function may not push, pull, sync, prune or evict: the call that it hears of is doing that; do it when that call has ended"
+    )]
+    CalledBack,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
         "a recovery or a change of keys was interrupted in its last step; to finish it, open the vault once with write access to its folder"
@@ -258,9 +263,10 @@ pub enum Error {
         "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close the vault there"
     )]
     OwnerUnreachable,
-    /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
+    /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened, and what it
+    /// acknowledged and did not make durable may be lost.
     #[error(
-        "the process that had the vault open has ended, and it is not known whether it carried out your last request: check, then try again"
+        "the process that had the vault open has ended, and it is not known whether your last requests were carried out and kept: check, then try again"
     )]
     OwnerGone,
     /// Caller: only the process that owns the vault can do this.
@@ -378,6 +384,15 @@ pub enum Error {
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]
     Keys(String),
+    /// Whoever `error` says: a change of keys is in force, and what had to follow it failed.
+    #[error(
+        "the change of keys is in force, but not all of it could be finished: {error}; the next command that opens the vault for writing \
+         tries again"
+    )]
+    KeysChanged {
+        /// Why.
+        error: Box<Error>,
+    },
     /// Caller: a tag that another kept revision has.
     #[error(
         "the snapshot {revision} already has the tag `{tag}`; choose another tag, or remove that snapshot first"
@@ -504,7 +519,7 @@ impl Error {
         match self {
             Self::Io { source, .. } => source.kind(),
             Self::File(file) => file_kind(file),
-            Self::Operation { error, .. } => error.io_kind(),
+            Self::Operation { error, .. } | Self::KeysChanged { error } => error.io_kind(),
             // Its name in `std` is not stable yet.
             Self::TooManySymlinks => std::io::Error::from(rustix::io::Errno::LOOP).kind(),
             Self::NotOpenFor(_)
@@ -565,6 +580,7 @@ impl Error {
             }
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
+            Self::CalledBack => Kind::Deadlock,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
             Self::Locked => Kind::WouldBlock,
             Self::OwnerGone | Self::LockLost => Kind::ConnectionAborted,

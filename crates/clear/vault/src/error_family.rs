@@ -62,7 +62,7 @@ impl Error {
             Self::File(_) | Self::TooManySymlinks | Self::PathTooLong | Self::NotOpenFor(_) => {
                 ErrorFamily::System
             }
-            Self::Operation { error, .. } => error.family(),
+            Self::Operation { error, .. } | Self::KeysChanged { error } => error.family(),
             Self::Closed => ErrorFamily::Closed,
             Self::Locked => ErrorFamily::Locked,
             Self::LockLost => ErrorFamily::LockLost,

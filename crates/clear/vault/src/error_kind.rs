@@ -80,7 +80,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         let number = match self {
             Self::Io { source, .. } => return number_of(source),
-            Self::Operation { error, .. } => return error.errno(),
+            Self::Operation { error, .. } | Self::KeysChanged { error } => return error.errno(),
             Self::File(error) => return file_number(error),
             Self::TooManySymlinks => Errno::LOOP,
             Self::NotOpenFor(_) | Self::Closed => Errno::BADF,
@@ -143,6 +143,7 @@ fn number_of_kind(kind: std::io::ErrorKind) -> Errno {
         Kind::ResourceBusy => Errno::BUSY,
         Kind::TimedOut => Errno::TIMEDOUT,
         Kind::Interrupted => Errno::INTR,
+        Kind::Deadlock => Errno::DEADLK,
         Kind::OutOfMemory => Errno::NOMEM,
         // Damage of a vault, as file systems tell it from a disk that fails.
         Kind::InvalidData => Errno::BADMSG,
@@ -180,6 +181,7 @@ mod tests {
             Kind::ResourceBusy,
             Kind::TimedOut,
             Kind::Interrupted,
+            Kind::Deadlock,
             Kind::OutOfMemory,
         ] {
             assert_eq!(std::io::Error::from(number_of_kind(kind)).kind(), kind);
@@ -205,6 +207,7 @@ mod tests {
             (Error::TooManyOpenFiles, Errno::MFILE),
             (Error::TransactionTooLarge, Errno::TOOBIG),
             (Error::RemoteStopped, Errno::CANCELED),
+            (Error::CalledBack, Errno::DEADLK),
             (Error::InUse, Errno::BUSY),
             (Error::WrongSecret(String::new()), Errno::ACCESS),
             (Error::HeaderLost { saved: true }, Errno::BADMSG),

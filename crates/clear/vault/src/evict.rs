@@ -81,7 +81,7 @@ impl Vault {
         path: Option<&[u8]>,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<EvictReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let mut left = self.segments_of(WhichSegments::Here, path)?;
         let pinned: Vec<SegmentFields> = left.extract_if(.., |one| one.is_pinned).collect();
         let ids: HashSet<[u8; 16]> = pinned.iter().map(|one| one.id).collect();

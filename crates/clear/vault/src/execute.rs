@@ -12,7 +12,7 @@ pub(crate) mod content;
 mod copied;
 mod evict;
 pub(crate) mod hash;
-mod history;
+pub(crate) mod history;
 mod join;
 mod let_go;
 mod locks;

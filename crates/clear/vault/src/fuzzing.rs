@@ -68,7 +68,10 @@ pub fn requests() -> Vec<Vec<u8>> {
         },
         Request::Transaction {
             steps: Steps(vec![
-                Step::RequireMissing { path },
+                Step::RequireMissing {
+                    path,
+                    links: Links::Stay,
+                },
                 Step::WriteFile {
                     path,
                     mode: 0o600,

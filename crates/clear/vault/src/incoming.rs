@@ -43,15 +43,27 @@ pub(crate) fn staged_revision(hash: &[u8; 32]) -> String {
     format!("revision-{}", hex::encode(hash))
 }
 
-/// What a publication is called that came.
-pub(crate) fn staged_publication(number: u64) -> String {
-    format!("publication-{number}")
+/// What a publication is called that came: other processes may pull from other remotes meanwhile.
+pub(crate) fn staged_publication(remote: &[u8; 16], number: u64) -> String {
+    format!("publication-{}-{number}", hex::encode(remote))
+}
+
+/// Why something cannot be written here: if the folder is gone, another process has just ended a pull, and removed it.
+pub(crate) fn not_staged(error: strongroom_folder::Error) -> Error {
+    match error.is_missing() {
+        true => Error::RemoteBusy,
+        false => below("writing files from the remote")(error),
+    }
 }
 
 /// A publication that came.
-pub(crate) fn publication(folder: &Folder, number: u64) -> Result<Option<Vec<u8>>> {
-    let held = folder.inside(INCOMING).hold().map_err(failed())?;
-    let name = staged_publication(number);
+pub(crate) fn publication(
+    folder: &Folder,
+    remote: &[u8; 16],
+    number: u64,
+) -> Result<Option<Vec<u8>>> {
+    let held = folder.inside(INCOMING).hold().map_err(not_staged)?;
+    let name = staged_publication(remote, number);
     held.read(&name, PUBLICATION_OBJECT_BYTES_MAX)
         .map_err(failed())
 }

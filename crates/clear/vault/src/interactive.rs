@@ -207,16 +207,15 @@ impl Transaction {
     pub fn commit(self, durability: Durability) -> Result<()> {
         let reads = self.reads.into_iter();
         let mut operations: Vec<Operation> = reads
-            .map(|((path, follows), seen)| match seen {
-                Seen::Nothing => Operation::RequireMissing { path },
-                Seen::Node(seen) => Operation::RequireUnchanged {
-                    path,
-                    links: match follows {
-                        true => Links::Follow,
-                        false => Links::Stay,
-                    },
-                    seen,
-                },
+            .map(|((path, follows), seen)| {
+                let links = match follows {
+                    true => Links::Follow,
+                    false => Links::Stay,
+                };
+                match seen {
+                    Seen::Nothing => Operation::RequireMissing { path, links },
+                    Seen::Node(seen) => Operation::RequireUnchanged { path, links, seen },
+                }
             })
             .collect();
         let required = operations.len();
@@ -256,12 +255,14 @@ impl Transaction {
         if !matches!(error, Error::File(filesystem::Error::NotFound)) {
             return error;
         }
-        let seen = match self.vault.attributes(path, Links::Stay) {
-            // A symlink that points to nothing.
-            Ok(symlink) => Seen::Node(symlink),
-            Err(_) => Seen::Nothing,
+        let noted = match self.vault.attributes(path, Links::Stay) {
+            // A symlink that points to nothing: both are required.
+            Ok(symlink) => self
+                .note(path, false, Seen::Node(symlink))
+                .and_then(|()| self.note(path, true, Seen::Nothing)),
+            Err(_) => self.note(path, false, Seen::Nothing),
         };
-        match self.note(path, false, seen) {
+        match noted {
             Ok(()) => error,
             Err(changed) => changed,
         }

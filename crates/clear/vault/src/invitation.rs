@@ -245,17 +245,20 @@ impl Invitation {
         candidate: &Candidate,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
-        let (run, remote) = (candidate.run, Arc::clone(&self.remote));
+        let run = candidate.run;
         if !self.is_open {
             return Err(PairingError::Ended.into());
         }
-        let asked = self.mailbox.read(&*remote, run, Letter::Request)?;
-        if asked.is_none() {
-            return self.end(PairingError::Gone);
-        }
+        self.require_asking(run)?;
         // By the newest header: of two changes of keys that do not know of one another one is refused for ever.      (3)
         vault.sync_with(&self.remote_name, told)?;
-        keys.admit(&candidate.newcomer)?;
+        // That may have taken longer than the device waited.
+        self.require_asking(run)?;
+        match keys.admit(&candidate.newcomer) {
+            // It is a member, and has to hear of that.
+            Err(error @ Error::KeysChanged { .. }) => log::warn!("{error}"),
+            admitted => admitted?,
+        }
         let published = vault.sync_with(&self.remote_name, told);
         let known = published.and_then(|_| {
             let mut rows = vault.remote_rows()?.into_iter();
@@ -271,6 +274,14 @@ impl Invitation {
         });
         self.close();
         answered.map_err(|error| PairingError::NotPublished { why: error.into() }.into())
+    }
+
+    /// Ends the offer if the device no longer asks.
+    fn require_asking(&mut self, run: Run) -> Result<()> {
+        match self.mailbox.read(&*self.remote, run, Letter::Request)? {
+            Some(_) => Ok(()),
+            None => self.end(PairingError::Gone),
+        }
     }
 
     /// Lets the device know that it is not let in. The code is void then.

@@ -54,14 +54,20 @@ struct Left {
 }
 
 impl Joining {
-    pub(crate) fn new(folder: &Path, options: OpenOptions, secret: Option<SecretSource>) -> Self {
-        Self {
-            folder: Folder::new(folder),
+    /// # Errors
+    /// If the working directory, which a relative path begins at, is not there any more.
+    pub(crate) fn new(
+        folder: &Path,
+        options: OpenOptions,
+        secret: Option<SecretSource>,
+    ) -> Result<Self> {
+        Ok(Self {
+            folder: Folder::new(folder).absolute()?,
             access: options.access,
             options,
             secret: Mutex::new(secret),
             left: Mutex::new(None),
-        }
+        })
     }
 
     /// Keeps the way back, for a process that leaves the vault to another.                                     (3)

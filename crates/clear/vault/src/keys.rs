@@ -146,7 +146,8 @@ impl Keys {
     ///
     /// # Errors
     /// `Keys` says why: no such slot, or the last one. `WrongSecret` if the slot that unlocked these keys was removed
-    /// or changed by somebody else meanwhile; `ReadOnly` if the process that has the vault open only reads it.
+    /// or changed by somebody else meanwhile; `ReadOnly` if the process that has the vault open only reads it. After `KeysChanged`
+    /// the change is in force, after any other nothing was changed.
     pub fn remove(&mut self, slot: SlotId) -> Result<()> {
         self.change(Purpose::Future, |keyring| {
             keyring.remove_slot(slot, &SystemRandom)
@@ -175,6 +176,18 @@ impl Keys {
         self.change(Purpose::Future, |keyring| {
             keyring.revoke_device(device, &SystemRandom)
         })
+    }
+
+    /// The ids of the other devices of the vault. Whoever had a key that is removed here, and could read the folder of one of them, knows the
+    /// keys of that device until `renew_device` has run there and the remote has its record.
+    #[must_use]
+    pub fn other_devices(&self) -> Vec<String> {
+        let own = self.unlocked.keyring.device();
+        let devices = self.unlocked.keyring.devices();
+        devices
+            .filter(|device| Some(*device) != own)
+            .map(|device| hex::encode(&device.0[..8]))
+            .collect()
     }
 
     /// Makes a device that asks for it a member, with a key slot of its own (`Invitation::admit`).
@@ -243,24 +256,33 @@ impl Keys {
     ) -> Result<()> {
         for _ in 0..KEY_CHANGE_ATTEMPTS_MAX {
             let changed = make(&self.unlocked.keyring)?;
-            if self.install(&changed, purpose)? == Installed::Yes {
+            let installed = self.install(&changed, purpose);
+            // An owner may have done it and died before it could say so; or what comes behind the header failed.
+            if matches!(installed, Ok(Installed::Yes)) || self.is_in_force(&changed.keyring) {
                 self.unlocked.keyring = changed.keyring;
-                return Ok(());
+                return installed.map(drop).map_err(|error| Error::KeysChanged {
+                    error: Box::new(error),
+                });
             }
+            installed?;
             let next = self.newest()?;
-            if next.includes(&changed.keyring)
-                && next.is_guessable() == changed.keyring.is_guessable()
-            {
-                // An owner did it and died before it could say so.
-                self.unlocked.keyring = changed.keyring;
-                return Ok(());
-            }
             if self.unlocked_by().is_some() && next.unlocked_by().is_none() {
                 return Err(removed_meanwhile()); // (2)
             }
             self.unlocked.keyring = next;
         }
         Err(Error::KeysContended)
+    }
+
+    /// Whether the header in the folder is that of `changed`, which was made from these keys, or goes on from it.
+    fn is_in_force(&self, changed: &Keyring) -> bool {
+        let header = self.folder.header().ok();
+        match header.map(|header| changed.follow(&header)) {
+            Some(Ok(next)) => next.is_guessable() == changed.is_guessable(),
+            // By a later change than this one, if this one made a record.
+            Some(Err(UnlockError::DeviceRemoved)) => !self.unlocked.keyring.includes(changed),
+            _ => false,
+        }
     }
 
     /// The keys of the header in the folder, acting as this copy's device, which may be another one by now.

@@ -81,6 +81,7 @@ mod push;
 #[doc(hidden)]
 pub mod records;
 mod recovery;
+mod remote_turn;
 mod remotes;
 mod request;
 mod retry;

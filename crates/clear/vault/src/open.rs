@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use strongroom_crypto::{Keyring, Random, SystemRandom, on_wiped_stack};
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts};
+use strongroom_folder::is_full;
 use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
@@ -189,7 +190,7 @@ fn unlock_and_start(
         watch.name_anew(folder, &mut unlocked, &store)?;
         unlocked.refresh_replica(folder)?;
         keep_second_copies(folder)?;
-        unlocked.renew_metadata_key(folder, &store)?;
+        renew_if_there_is_room(&mut unlocked, folder, &store)?;
     }
     if access == Access::ReadOnly || !watch.may_be_copy() {
         unlocked.slot = None;
@@ -204,6 +205,21 @@ fn unlock_and_start(
     let sight = watch.sight(unlocked.replica.instance());
     let keys = HeldKeys::new(folder, unlocked)?;
     start(folder, filesystem, keys, sight, access, guard)
+}
+
+/// Gives the database a new key if it has to have one. Where there is no room for a second database the old one stays in use, until
+/// the next opening: whoever makes room has to get at the files.                                              [4.13.3]
+fn renew_if_there_is_room(unlocked: &mut Unlocked, folder: &Folder, store: &Store) -> Result<()> {
+    match unlocked.renew_metadata_key(folder, store) {
+        Err(error) if is_full(&error.io_kind().into()) => {
+            log::warn!(
+                "the database still has its key of before the last change of keys, as there is no room for a second database ({error}): \
+                 free some space, then open the vault again"
+            );
+            Ok(())
+        }
+        renewed => renewed,
+    }
 }
 
 /// Tells what became of the last syncs of a run that did not end well.
@@ -396,5 +412,48 @@ impl Disk for FolderDisk {
             space.f_blocks.saturating_mul(space.f_frsize),
             space.f_bavail.saturating_mul(space.f_frsize),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_crypto::{KeyFile, Secret};
+
+    use super::*;
+    use crate::folder::refusal;
+    use crate::{CreateOptions, Keys, Vault};
+
+    /// Failed before: every opening for writing ended with that error, also one for `ls`, so that nobody could make room.
+    #[test]
+    fn a_vault_without_room_for_a_second_database_opens_with_the_key_that_it_has() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("vault");
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let vault = Vault::create(&path, options).unwrap().vault;
+        vault.write("/a", "text").unwrap();
+        vault.close().unwrap();
+        let secret = Secret::KeyFile(key_file);
+        let folder = Folder::new(&path);
+        let open = || {
+            let mut unlocked = Unlocked::new(&folder, &secret)?;
+            let trust = Trust::default();
+            let mut watch = Watch::begin(&folder, &unlocked.keyring, Access::ReadWrite, &trust)?;
+            let store = unlocked.store(&folder, Access::ReadWrite, &mut watch)?;
+            renew_if_there_is_room(&mut unlocked, &folder, &store)?;
+            let drawn = unlocked.replica.metadata_key_epoch();
+            Ok::<_, Error>(drawn == Some(unlocked.keyring.epoch()))
+        };
+        assert!(open().unwrap());
+        // The replica file that goes with the new database.
+        refusal::set(Some(REPLICA));
+        let changed = Keys::open(&path, &secret).unwrap().renew_device();
+        assert!(changed.is_err(), "there was room");
+        assert!(!open().unwrap());
+        refusal::set(None);
+        let vault = Vault::open(&path, secret.clone(), OpenOptions::default()).unwrap();
+        assert_eq!(vault.read("/a").unwrap(), b"text");
+        vault.close().unwrap();
+        assert!(open().unwrap());
     }
 }

@@ -3,6 +3,7 @@
 //! Invariants
 //!  (1) Order of closing: clients, then the file system, then the lock, when `OpenVault` is dropped. So the next holder of the
 //!      lock finds nobody else at work.
+//!  (2) A change that was acknowledged is made durable by `close`, also one of another thread of this process.
 
 pub(crate) mod client;
 pub(crate) mod keeper;
@@ -10,18 +11,21 @@ pub(crate) mod port;
 pub(crate) mod server;
 pub(crate) mod socket;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::RwLock;
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
+use crate::execute::execute;
 use crate::execute::rotation::Rotator;
 use crate::execute::session::{OpenVault, Session};
 use crate::owner::keeper::Keeper;
 use crate::owner::server::Server;
 use crate::owner::socket::Listener;
-use crate::request::Access;
+use crate::request::{Access, Request, Response};
 
 /// A vault that this process owns.
 pub(crate) struct Owner {
@@ -34,6 +38,34 @@ pub(crate) struct Owner {
     /// `None` where nothing is recorded meanwhile.
     keeper: Option<Keeper>,
     closed: AtomicBool,
+    /// Shared by the changes of this process while they are made, and taken alone by who closes.                (2)
+    changing: RwLock<()>,
+}
+
+thread_local! {
+    /// How many changes this thread is making: an observer may make one in another.
+    static CHANGING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a change of this thread while it is made.
+struct Changing;
+
+impl Changing {
+    fn begin() -> Self {
+        CHANGING.with(|count| count.set(count.get() + 1));
+        Self
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        CHANGING.with(|count| count.set(count.get() - 1));
+    }
+}
+
+/// Whether this thread is amid a change, as an observer is that was called: it must not wait for changes.
+pub(crate) fn is_changing() -> bool {
+    CHANGING.with(Cell::get) > 0
 }
 
 impl Owner {
@@ -68,7 +100,19 @@ impl Owner {
             rotator,
             keeper,
             closed: AtomicBool::new(false),
+            changing: RwLock::new(()),
         })
+    }
+
+    /// Carries out a request of this process.                                                                  (2)
+    pub(crate) fn execute(&self, request: &Request<'_>) -> Result<Response> {
+        if !request.changes() {
+            return execute(&self.session, request);
+        }
+        // Recursive, for an observer.
+        let _waited_for = self.changing.read_recursive();
+        let _counted = Changing::begin();
+        execute(&self.session, request)
     }
 
     pub(crate) fn client_count(&self) -> usize {
@@ -92,6 +136,10 @@ impl Owner {
             keeper.stop();
         }
         self.session.vault.refuse_requests();
+        if !is_changing() {
+            // Waits for the changes that began before.                                                         (2)
+            drop(self.changing.write());
+        }
         let closed = self.session.filesystem().close();
         // What is durable is recorded, also if the rest could not be made so.
         self.session.vault.note_seen();

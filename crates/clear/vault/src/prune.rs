@@ -99,7 +99,7 @@ impl Vault {
         grace: Duration,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PruneReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         if row.keeps {
             return Err(Error::RemoteKept(row.name));

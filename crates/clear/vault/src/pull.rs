@@ -23,9 +23,9 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::folder::{Folder, INCOMING, SEGMENTS, below};
+use crate::folder::{Folder, INCOMING, SEGMENTS};
 use crate::incoming::{
-    epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
+    epoch_of, not_staged, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
@@ -107,23 +107,19 @@ pub(crate) enum Reached {
     Before,
 }
 
-fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
-    below("writing files from the remote")
-}
-
 impl Vault {
     /// Brings what others pushed to the remote of that name into the vault, and joins it with what changed here; others may use
     /// the vault meanwhile. `told` hears of the progress and says whether to go on; the next pull goes on where this one stopped.
     ///
     /// # Errors
     /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, lies or lost something; `RemoteUntrue`; `RemoteStopped`;
-    /// `RemoteBusy`; `KeysInUse`; `Keys` if keys were changed here and there at once.
+    /// `RemoteBusy`; `KeysInUse`; `Keys` if keys were changed here and there at once; `CalledBack` in the `told` of such a call.
     pub fn pull(
         &self,
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PullReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         let mut report = PullReport::default();
         self.pull_from(&row, &*remote, Reached::Now, &mut report, told)?;
@@ -139,7 +135,7 @@ impl Vault {
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<SyncReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         self.sync_at(row.number, &*remote, told)
     }
@@ -513,9 +509,9 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let folder = Folder::new(self.folder()).absolute()?;
-        let vault = folder.hold().map_err(failed())?;
-        vault.make_folder(INCOMING).map_err(failed())?;
-        let incoming = vault.folder(INCOMING).map_err(failed())?;
+        let vault = folder.hold().map_err(not_staged)?;
+        vault.make_folder(INCOMING).map_err(not_staged)?;
+        let incoming = vault.folder(INCOMING).map_err(not_staged)?;
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
@@ -580,7 +576,7 @@ impl Vault {
                         why: "its content is not what was pushed",
                     }));
                 }
-                incoming.replace(&one.staged, &found).map_err(failed())?;
+                incoming.replace(&one.staged, &found).map_err(not_staged)?;
                 Ok((true, found.len() as u64))
             },
             &mut |(is_new, len): (bool, u64)| {
@@ -590,11 +586,10 @@ impl Vault {
                 go_on(told(&progress))
             },
         )?;
-        for (number, (object, _)) in (first..).zip(found) {
-            incoming
-                .replace(&staged_publication(number), object)
-                .map_err(failed())?;
+        for (number, (object, signed)) in (first..).zip(found) {
+            let name = staged_publication(&signed.body.remote.0, number);
+            incoming.replace(&name, object).map_err(not_staged)?;
         }
-        incoming.sync().map_err(failed())
+        incoming.sync().map_err(not_staged)
     }
 }

@@ -10,7 +10,7 @@
 //!      is as it was before, and the next push does not upload the same segments again.            [11.4.1]
 //!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use strongroom_format::limits::HEADER_BYTES_MAX;
@@ -21,8 +21,10 @@ use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
     header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
+    unfinished,
 };
 
+use crate::clock::now_s;
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::incoming::read_segment;
 use crate::limits::PUSH_PAGE;
@@ -71,13 +73,13 @@ impl Vault {
     ///
     /// # Errors
     /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, is full or lies; `RemoteAhead` if it has changes of another
-    /// device; `RemoteStopped`; `Damaged` if a segment is not as it was written.
+    /// device; `RemoteStopped`; `Damaged` if a segment is not as it was written; `CalledBack` in the `told` of such a call.
     pub fn push(
         &self,
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PushReport> {
-        let _turn = self.shared.remote_turn.lock();
+        let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         self.push_to(&row, &*remote, told)
     }
@@ -159,7 +161,8 @@ impl Attempt<'_> {
         if self.becomes_new_device()? {
             return Ok(Ended::Again);
         }
-        if begun.was_pushing {
+        let names_again = self.names_again(&begun, last)?;
+        if begun.was_pushing || names_again {
             for listed in self.remote.list("segments")? {
                 self.there
                     .insert(format!("segments/{}", listed.name), listed.len);
@@ -249,6 +252,48 @@ impl Attempt<'_> {
         let request = RemoteRequest::BecomeNewDevice { newest: None };
         self.vault.ask_for::<()>(&Request::Remote(request))?;
         Ok(true)
+    }
+
+    /// Lets this push name again what is here and only unfinished pushes of other devices have named: readers leave those out, and the head
+    /// needs it. Gives whether there is such a push.                                                       [11.4.3] [11.4.8]
+    fn names_again(&self, begun: &PushFields, last: u64) -> Result<bool> {
+        let row = self.vault.remote_row(self.row.number)?;
+        // What this device itself began may have been named by a copy of it, or under another device.
+        let first = match begun.was_pushing {
+            true => row.base.max(1),
+            false => row.joined + 1,
+        };
+        if first > last {
+            return Ok(false);
+        }
+        let mut found = BTreeMap::new();
+        in_parallel(
+            first..last + 1,
+            self.remote.transfers(),
+            |number| match self.vault.open_at(self.remote, number) {
+                // Under keys that are gone: what it named is sealed again. Or another device removed it.
+                Err(Error::RemoteUntrue(_))
+                | Err(Error::Remote(strongroom_sync::Error::Missing { .. })) => Ok(None),
+                signed => signed.map(Some),
+            },
+            &mut |signed: Option<SignedPublication>| {
+                found.extend(signed.map(|signed| (signed.body.number, signed.body)));
+                Ok::<_, Error>(())
+            },
+        )?;
+        let unfinished = unfinished(found.values(), now_s()).numbers;
+        let publications: Vec<_> = (found.values())
+            .filter(|body| unfinished.contains(&body.number))
+            .map(|body| (body.number, body.device.0))
+            .collect();
+        if publications.is_empty() {
+            return Ok(false);
+        }
+        self.vault
+            .ask_for(&Request::Remote(RemoteRequest::Unfinished {
+                remote: self.row.number,
+                publications,
+            }))
     }
 
     /// Whether the header that was named last at the remote, which is not `own`, does not have this device yet: then the first publication

@@ -7,6 +7,7 @@
 
 mod explain;
 pub(crate) mod from_remotes;
+mod header_files;
 mod inventory;
 mod misnamed;
 pub(crate) mod rebuild;

@@ -302,7 +302,7 @@ impl Vault {
     }
 
     /// Publication `number`, proven.
-    fn open_at(&self, remote: &dyn Remote, number: u64) -> Result<SignedPublication> {
+    pub(crate) fn open_at(&self, remote: &dyn Remote, number: u64) -> Result<SignedPublication> {
         let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
         let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
             object: publication_name(number).to_string(),

@@ -46,7 +46,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 29;
+pub(crate) const PROTOCOL: u32 = 30;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -285,6 +285,11 @@ impl Request<'_> {
             _ => false,
         }
     }
+
+    /// Whether it may change what is durable only after a sync.
+    pub(crate) fn needs_sync(&self) -> bool {
+        self.changes() && !matches!(self, Self::Transaction { durable: true, .. })
+    }
 }
 
 /// Declares `Response`. A value that a request is answered with has a type that no other variant has: from `T` to `Response`
@@ -360,6 +365,8 @@ responses! {
     /// Bytes, or why there are none: the header that belongs to a copied database, or what is in the folder that no backup may
     /// replace; what a publication says, or why it is none.
     Backup(Result<ByteBuffer, String>),
+    /// Segments, and the bytes that each has at least.
+    Needed(Vec<([u8; 16], u64)>),
     Remotes(Vec<RemoteFields>),
     Push(PushFields),
     Objects(Vec<VaultObject>),

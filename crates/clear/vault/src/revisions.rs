@@ -3,6 +3,7 @@
 //! Takes   messages, tags, names of revisions
 //! Gives   revisions; the same whether this process owns the vault or another does
 
+use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use strongroom_filesystem::Timestamp;
@@ -120,7 +121,7 @@ impl Vault {
     /// As `revisions`.
     pub fn let_go_by(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
         let mut all = self.revisions()?;
-        let going = rule.lets_go(&candidates(&all));
+        let going = places_let_go(rule, &all);
         let mut place = 0..;
         all.retain(|_| place.next().is_some_and(|place| going.contains(&place)));
         // What a remote and this device have in common tells who changed what: that is needed when the two are joined.
@@ -269,6 +270,22 @@ impl Vault {
     }
 }
 
+/// The places in `all` of those that `rule` lets go: of what each device took by itself, in the order in which that device took it.
+/// A pull brings those of other devices later than they were taken.                                         [6.10.3]
+fn places_let_go(rule: &Retention, all: &[RevisionInfo]) -> HashSet<usize> {
+    let mut of_devices: HashMap<&[u8; 32], Vec<usize>> = HashMap::new();
+    for (place, one) in all.iter().enumerate() {
+        of_devices.entry(&one.device).or_default().push(place);
+    }
+    let mut going = HashSet::new();
+    for mut places in of_devices.into_values() {
+        places.sort_by_key(|place| all[*place].sequence);
+        let taken: Vec<Candidate<'_>> = places.iter().map(|at| all[*at].candidate()).collect();
+        going.extend(rule.lets_go(&taken).into_iter().map(|at| places[at]));
+    }
+    going
+}
+
 fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
     all.iter().map(RevisionInfo::candidate).collect()
 }
@@ -278,4 +295,49 @@ fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanoseconds = since.map_or(0, |since| since.as_nanos());
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_history::{SCHEDULED, Whose};
+
+    use super::*;
+
+    /// What the device `device` took as its `sequence`th, at this hour.
+    fn taken(device: u8, sequence: u64, hour: i64) -> RevisionInfo {
+        RevisionInfo {
+            id: RevisionId([u8::try_from(hour).unwrap(); 32]),
+            parents: Vec::new(),
+            device: [device; 32],
+            sequence,
+            time: Timestamp(hour * 3_600_000_000_000),
+            message: SCHEDULED.to_owned(),
+            tags: Vec::new(),
+        }
+    }
+
+    /// Goal: what arrives later than it was taken costs a device none of its own newest snapshots. Method: two devices take one each hour
+    /// in turn; the other one's arrive after all of this one's, and in another order.
+    /// Failed before: the older snapshots of the other device filled every period, and this one's newest went.
+    #[test]
+    fn a_rule_counts_the_snapshots_of_each_device_in_the_order_in_which_it_took_them() {
+        let here = (1..=5).map(|at| taken(1, at, 100 + i64::try_from(at).unwrap()));
+        let there = [3, 1, 2, 5, 4].map(|at: u64| taken(2, at, i64::try_from(at).unwrap()));
+        let all: Vec<RevisionInfo> = here.chain(there).collect();
+        let rule = Retention {
+            last: 0,
+            hourly: 2,
+            daily: 0,
+            weekly: 0,
+            monthly: 0,
+            yearly: 0,
+            whose: Whose::Scheduled,
+        };
+        let going = places_let_go(&rule, &all);
+        let stay = (0..all.len()).filter(|place| !going.contains(place));
+        let hours: Vec<i64> = stay
+            .map(|place| all[place].time.0 / 3_600_000_000_000)
+            .collect();
+        assert_eq!(hours, [104, 105, 5, 4]);
+    }
 }

@@ -19,10 +19,13 @@ use crate::{Error, Result, Vault};
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Goes on only if nothing is at `path`, not even a dangling symlink.
+    /// Goes on only if nothing is at `path`: with `Links::Stay` not even a dangling symlink, which is as good as nothing with
+    /// `Links::Follow`.
     RequireMissing {
         /// Where.
         path: Vec<u8>,
+        /// What to do with a symlink at the end.
+        links: Links,
     },
     /// Goes on only if the node at `path` is still as it was when `Vault::attributes` showed it: the same
     /// node, with the same kind, size, time of modification and time of change. Every change of its content,
@@ -161,7 +164,7 @@ impl Operation {
     /// The paths that it names.
     pub(crate) fn paths(&self) -> Vec<&[u8]> {
         match self {
-            Self::RequireMissing { path }
+            Self::RequireMissing { path, .. }
             | Self::RequireUnchanged { path, .. }
             | Self::MakeDirectory { path, .. }
             | Self::MakeSymlink { path, .. }
@@ -298,7 +301,7 @@ macro_rules! step {
 impl<'a> From<&'a Operation> for Step<'a> {
     fn from(operation: &'a Operation) -> Self {
         step! { operation;
-            RequireMissing { path },
+            RequireMissing { path, links },
             RequireUnchanged { path, links, seen },
             MakeDirectory { path, mode },
             MakeSymlink { path, target },

@@ -16,9 +16,11 @@ use crate::file::{File, FileOptions};
 use crate::join::{Joining, SecretSource};
 use crate::limits::PUSH_PAGE;
 use crate::observer::{Observer, Subscription};
-use crate::owner::client::Unanswered;
+use crate::owner::client::{Client, Unanswered};
+use crate::owner::is_changing;
 use crate::owner::port::Port;
 use crate::path::{Links, VaultPath};
+use crate::remote_turn::RemoteTurns;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Access, Opening, Request, Response};
 use crate::waits::Waits;
@@ -58,14 +60,52 @@ pub(crate) struct Shared {
     pub(crate) joining: Joining,
     /// Counts what files write, so that it is known whether all of it is durable.
     pub(crate) writes: AtomicU64,
-    /// Held while something moves to or from a remote: a session pushes to one at a time.
-    pub(crate) remote_turn: Mutex<()>,
+    /// One is taken while something moves to or from a remote: a session pushes to one at a time.
+    pub(crate) remote_turns: RemoteTurns,
     /// How many objects a publication names at most.
     pub(crate) push_page: AtomicU64,
     /// What pulls from remotes left until others have ended their pushes.
     pub(crate) waits: Mutex<HashMap<u64, Waits>>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
+    /// Owners that have gone: what they acknowledged may be lost.
+    gone: Mutex<Vec<Arc<Client>>>,
+    /// Held by the one that closes the vault.
+    close_turn: Mutex<()>,
+}
+
+impl Shared {
+    /// Keeps in mind what an owner acknowledged that has gone.
+    fn note_gone(&self, port: Port) {
+        if let Port::Client(client) = port {
+            self.gone.lock().push(client);
+        }
+    }
+
+    /// Says so, once, if an owner has gone with changes that it had acknowledged and no sync had covered.
+    ///
+    /// # Errors
+    /// `OwnerGone`.
+    pub(crate) fn check_no_loss(&self) -> Result<()> {
+        let mut gone = self.gone.lock();
+        // Each is asked: a loss is not said again.
+        let lossy = gone.iter().filter(|client| client.takes_unsynced()).count();
+        // Another thread may have an answer of one of them, and not have noted it yet.
+        gone.retain(|client| Arc::strong_count(client) > 1);
+        match lossy {
+            0 => Ok(()),
+            _ => Err(Error::OwnerGone),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Port::Client(client) = self.port.get_mut() {
+            // Nobody is left to tell; who wants to know calls `close`.
+            let _ = client.finish();
+        }
+    }
 }
 
 impl std::fmt::Debug for Vault {
@@ -85,7 +125,7 @@ impl Vault {
     /// `InUse` if another process owns it; `WrongSecret`, `NotAVault`, `Damaged`, `UnknownFormat`, `GenerationBehind`.
     pub fn open(folder: impl AsRef<Path>, secret: Secret, options: OpenOptions) -> Result<Self> {
         // An owner never needs it again: whoever owns a vault has no owner whom it could succeed.
-        let joining = Joining::new(folder.as_ref(), options, None);
+        let joining = Joining::new(folder.as_ref(), options, None)?;
         Ok(Self::new(joining.own(&secret)?, joining))
     }
 
@@ -101,7 +141,7 @@ impl Vault {
         source: SecretSource,
         options: OpenOptions,
     ) -> Result<Self> {
-        let joining = Joining::new(folder.as_ref(), options, Some(source));
+        let joining = Joining::new(folder.as_ref(), options, Some(source))?;
         Ok(Self::new(joining.own_or_connect()?, joining))
     }
 
@@ -111,7 +151,7 @@ impl Vault {
     /// # Errors
     /// `InUse` if one still has; `NotAVault`, `NoLocks`.
     pub fn wait_until_free(folder: impl AsRef<Path>, patience: Duration) -> Result<()> {
-        Joining::new(folder.as_ref(), OpenOptions::default(), None).wait_until_free(patience)
+        Joining::new(folder.as_ref(), OpenOptions::default(), None)?.wait_until_free(patience)
     }
 
     /// Asks a process that only holds the vault in `folder` open for others to let go of it. True if it does: then wait with
@@ -141,7 +181,7 @@ impl Vault {
         folder: impl AsRef<Path>,
         options: OpenOptions,
     ) -> Result<Option<Self>> {
-        let joining = Joining::new(folder.as_ref(), options, None);
+        let joining = Joining::new(folder.as_ref(), options, None)?;
         Ok(joining.connect()?.map(|port| Self::new(port, joining)))
     }
 
@@ -150,10 +190,12 @@ impl Vault {
             port: RwLock::new(port),
             joining,
             writes: AtomicU64::default(),
-            remote_turn: Mutex::default(),
+            remote_turns: RemoteTurns::default(),
             push_page: AtomicU64::new(PUSH_PAGE as u64),
             waits: Mutex::default(),
             lock_turn: Mutex::default(),
+            gone: Mutex::default(),
+            close_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());
         Self { shared }
@@ -188,7 +230,8 @@ impl Vault {
     pub(crate) fn succeed(&self, gone: &Port) -> Result<()> {
         let mut port = self.shared.port.write();
         if port.is_same(gone) {
-            *port = self.shared.joining.own_or_connect()?;
+            let next = self.shared.joining.own_or_connect()?;
+            self.shared.note_gone(std::mem::replace(&mut *port, next));
             self.shared.can_leave(&port);
         }
         Ok(())
@@ -443,7 +486,7 @@ impl Vault {
         matches!(self.port(), Port::Owner(_))
     }
 
-    /// The vault folder.
+    /// The vault folder: an absolute path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.shared.joining.folder.path()
@@ -493,11 +536,20 @@ impl Vault {
     /// clone does the same, but tells nobody of an error. Others can own the vault once those files are dropped too.
     ///
     /// # Errors
-    /// If something could not be made durable.
+    /// If something could not be made durable; `OwnerGone` as `sync`.
     pub fn close(&self) -> Result<()> {
-        match std::mem::replace(&mut *self.shared.port.write(), Port::Closed) {
-            Port::Owner(owner) => owner.close(),
-            Port::Client(_) | Port::Left | Port::Closed => Ok(()),
+        // A second caller returns when everything is durable too; but not an observer, for whom the first one waits.
+        let _turn = match is_changing() {
+            true => self.shared.close_turn.try_lock(),
+            false => Some(self.shared.close_turn.lock()),
+        };
+        // Not held while it closes: what others ask meanwhile is refused, so that their changes end.
+        let port = std::mem::replace(&mut *self.shared.port.write(), Port::Closed);
+        match port {
+            Port::Owner(owner) => owner.close()?,
+            Port::Client(client) => client.finish()?,
+            Port::Left | Port::Closed => {}
         }
+        self.shared.check_no_loss()
     }
 }

@@ -19,13 +19,15 @@ impl Vault {
     /// Barrier: everything done so far is durable on return.
     ///
     /// # Errors
-    /// If the disk fails, the vault accepts no change until it is opened again.
+    /// If the disk fails, the vault accepts no change until it is opened again. `OwnerGone`, once, if another process owned the vault and
+    /// was killed before changes made through this `Vault` were durable: which of them are there, only a look can tell. What was done
+    /// since is durable then too.
     pub fn sync(&self) -> Result<()> {
         let written = self.shared.writes.load(Ordering::Acquire);
         let (port, done) = self.ask(&Request::Whole(WholeRequest::Sync))?;
         <()>::try_from(done)?;
         port.note_synced(written);
-        Ok(())
+        self.shared.check_no_loss()
     }
 
     /// What the vault is.

@@ -235,6 +235,32 @@ fn a_push_stopped_anywhere_goes_on_without_sending_again_what_arrived() {
     assert_filled(&pushed.open("clone"));
 }
 
+/// Failed before: the call inside waited for the one outside, and so for itself.
+#[test]
+fn a_progress_function_that_uses_a_remote_is_refused_and_the_call_goes_on() {
+    let pushed = Pushed::new();
+    fill(&pushed.vault);
+    let vault = &pushed.vault;
+    let mut refused = 0;
+    let pushing = vault.push(NAME, &mut |_| {
+        for inside in [
+            vault.push(NAME, &mut |_| GoOn::Yes).map(drop),
+            vault.sync_with(NAME, &mut |_| GoOn::Yes).map(drop),
+            vault.evict(None, &mut |_| GoOn::Yes).map(drop),
+        ] {
+            assert!(matches!(inside, Err(Error::CalledBack)), "{inside:?}");
+            refused += 1;
+        }
+        // Files are no remotes.
+        assert!(vault.exists("/").unwrap());
+        GoOn::Yes
+    });
+    pushing.unwrap();
+    assert!(refused > 0);
+    // Afterwards the thread may.
+    vault.push(NAME, &mut |_| GoOn::Yes).unwrap();
+}
+
 #[test]
 fn a_clone_stopped_anywhere_goes_on_and_is_no_vault_before() {
     let pushed = Pushed::new();

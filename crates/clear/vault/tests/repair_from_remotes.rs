@@ -202,6 +202,67 @@ fn a_remote_that_is_away_is_named_and_mends_the_rest_when_it_is_back() {
     }
 }
 
+/// Goal: a repair while the remote is away leaves the remote's good copy to the next one, whatever is pushed in between.
+/// Failed before: lost blocks waited for no segment any more, so the push retired it, and what was swept then was nowhere.
+#[test]
+fn a_push_after_a_repair_without_the_remote_leaves_the_good_copy_there() {
+    for how in DAMAGES {
+        let pushed = Pushed::to(&["stick"]);
+        pushed.damage(how);
+        let away = pushed.at("away");
+        fs::rename(pushed.at("stick"), &away).unwrap();
+        assert!(pushed.repair().lost_blocks > 0);
+        fs::rename(away, pushed.at("stick")).unwrap();
+        let vault = pushed.place.open();
+        vault.write("/new", content(100 << 10, 9)).unwrap();
+        vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+        let no_grace = std::time::Duration::ZERO;
+        vault
+            .prune_remote("stick", no_grace, &mut |_| GoOn::Yes)
+            .unwrap();
+        vault.close().unwrap();
+        let report = pushed.repair();
+        assert!(report.is_whole(), "{how:?}: {report:?}");
+        pushed.assert_sound();
+    }
+}
+
+/// Goal: the way of docs/guide/damage.md after the database was rebuilt brings the content of old snapshots back.
+/// Failed before: the segment that a sync brought held nothing that had a row, so it was removed here and retired at the remote.
+#[test]
+fn content_of_an_old_snapshot_comes_back_after_a_rebuilding_and_a_sync() {
+    let pushed = Pushed::to(&["stick"]);
+    let vault = pushed.place.open();
+    vault.remove_file("/large").unwrap();
+    let new = NewRevision {
+        tags: vec!["two".to_owned()],
+        ..NewRevision::default()
+    };
+    vault.take_revision(&new).unwrap().unwrap();
+    vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+    vault.close().unwrap();
+    pushed.damage(Damage::Removed);
+    for name in ["metadata.db", "metadata.db-wal", "metadata.db-tree"] {
+        let _ = fs::remove_file(pushed.place.folder().join(name));
+    }
+    assert!(!pushed.repair().is_whole());
+    let vault = pushed.place.open();
+    add(&pushed.place, &vault, "stick");
+    vault.sync_with("stick", &mut |_| GoOn::Yes).unwrap();
+    vault.compact().unwrap();
+    vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+    vault.close().unwrap();
+    let report = pushed.repair();
+    assert_eq!(report.lost_blocks, 0, "{report:?}");
+    let vault = pushed.place.open();
+    let no_grace = std::time::Duration::ZERO;
+    vault
+        .prune_remote("stick", no_grace, &mut |_| GoOn::Yes)
+        .unwrap();
+    assert!(vault.read("/.history/t:one/large").unwrap() == content(3 << 20, 2));
+    assert!(pushed.object("stick").exists());
+}
+
 /// SECURITY.md, claim 21.
 #[test]
 fn what_a_remote_lies_or_lost_is_named_and_not_used_and_another_remote_has_it() {

@@ -277,7 +277,8 @@ fn a_removed_key_begins_an_epoch_and_seals_nothing_anew_until_a_rotation_is_aske
     vault.close().unwrap();
 }
 
-/// Goal: the old keys are of no use for the vault as it is now, and of use for a copy that was made before.
+/// Goal: the old keys are of no use for the vault as it is now, and of use for a copy that was made before. Failed before: they opened the
+/// database, with its names.
 /// SECURITY.md, claim 6.
 #[test]
 fn what_was_copied_before_opens_with_the_old_keys_and_nothing_of_the_vault_does() {

@@ -43,6 +43,7 @@ impl Served {
             folder: self.folder.path().to_owned(),
             listen: listen.parse().unwrap(),
             tls: Tls::SelfSigned,
+            metrics: None,
         };
         self.server = Some(Server::start(&settings).unwrap());
     }

@@ -71,7 +71,10 @@ fn one_of_each() -> Vec<Operation> {
         ..SetAttributes::default()
     };
     vec![
-        Operation::RequireMissing { path: path("/new") },
+        Operation::RequireMissing {
+            path: path("/new"),
+            links: Links::Stay,
+        },
         Operation::MakeDirectory {
             path: path("/new/"),
             mode: 0o750,
@@ -215,6 +218,7 @@ fn a_failure_names_its_operation_and_leaves_nothing_for_owner_and_client() {
         let mut operations = one_of_each();
         operations[count] = Operation::RequireMissing {
             path: "/old/".into(),
+            links: Links::Stay,
         };
         for vault in [&owner, &client] {
             match vault.transaction(&operations, Durability::OnReturn) {
@@ -431,6 +435,7 @@ fn a_list_with_more_content_than_a_message_happens_whole_or_not_at_all() {
         list.push(write("/small", "small"));
         list.push(Operation::RequireMissing {
             path: b"/small".to_vec(),
+            links: Links::Stay,
         });
         let refused = vault.transaction(&list, Durability::OnReturn);
         assert!(
@@ -523,18 +528,24 @@ fn of_two_that_read_the_same_the_slower_one_changes_nothing() {
     let client = place.connect(OpenOptions::default());
     owner.write("/balance", "100").unwrap();
     owner.make_directory("/letters", 0o755).unwrap();
+    owner.make_symlink("target", "/dangling").unwrap();
     let begin = |vault: &Vault| {
         let mut transaction = vault.begin();
         assert_eq!(transaction.read("/balance").unwrap(), b"100");
         assert!(!transaction.exists("/receipt").unwrap());
+        assert!(!transaction.exists("/dangling").unwrap());
         assert!(transaction.names("/letters").unwrap().is_empty());
         transaction
     };
     // What each does to the other's read; nothing of it is done by a transaction that was rolled back.
-    let changes: [(&str, Edit); 4] = [
+    let changes: [(&str, Edit); 5] = [
         ("content", |vault| vault.write("/balance", "200").unwrap()),
         ("a name that was missing", |vault| {
             vault.write("/receipt", "").unwrap()
+        }),
+        // Failed before: the commit went through.
+        ("what a symlink points to, which was missing", |vault| {
+            vault.write("/target", "").unwrap()
         }),
         ("a listing", |vault| {
             vault.write("/letters/one", "").unwrap()
@@ -563,7 +574,7 @@ fn of_two_that_read_the_same_the_slower_one_changes_nothing() {
         if what == "content" {
             owner.write("/balance", "100").unwrap();
         }
-        for made in ["/receipt", "/letters/one", "/new"] {
+        for made in ["/receipt", "/target", "/letters/one", "/new"] {
             if owner.exists(made).unwrap() {
                 owner.remove_file(made).unwrap();
             }

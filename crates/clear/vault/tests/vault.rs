@@ -4,7 +4,8 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode, SetAttributes, XattrMode};
 use strongroom::{
@@ -656,4 +657,63 @@ fn many_threads_of_a_client_and_of_the_owner_write_side_by_side() {
     });
     assert_eq!(owner.list("/").unwrap().count(), 300);
     assert!(owner.check().unwrap().problems.is_empty());
+}
+
+/// Stops the first change that it hears of, until the vault is closed, or was not for a while.
+struct Stops(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
+
+impl Observer for Stops {
+    fn changed(&self, _: &Change) {
+        if let Some((begun, closed)) = self.0.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            let _ = closed.recv_timeout(Duration::from_millis(500));
+        }
+    }
+}
+
+/// Goal: what another thread of this process is told is true, also while the vault is closed. Method: the removal of a tree is
+/// stopped behind its first name, and `close` is called. Failed before: `close` returned, the rest was removed and acknowledged, and
+/// was there again when the vault was opened.
+#[test]
+fn close_makes_durable_what_another_thread_is_changing() {
+    let (place, vault) = Place::new();
+    vault.make_directory("/tree", 0o755).unwrap();
+    for number in 0..20 {
+        vault.write(format!("/tree/{number}"), "").unwrap();
+    }
+    vault.sync().unwrap();
+    let ((begun, begins), (closed, closes)) = (mpsc::channel(), mpsc::channel());
+    let stops = Stops(Mutex::new(Some((begun, closes))));
+    let subscription = vault.subscribe(Arc::new(stops)).unwrap();
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| vault.remove_dir_all("/tree"));
+        begins.recv().unwrap();
+        vault.close().unwrap();
+        // Who is stopped has gone on already, unless `close` did not wait.
+        let _ = closed.send(());
+        removal.join().unwrap().unwrap();
+    });
+    drop((subscription, vault));
+    let vault = place.open().unwrap();
+    assert!(!vault.exists("/tree").unwrap());
+    vault.close().unwrap();
+}
+
+/// An observer closes the vault whose change it hears of; nobody waits for himself.
+#[test]
+fn an_observer_may_close_the_vault() {
+    struct Closes(Vault);
+    impl Observer for Closes {
+        fn changed(&self, _: &Change) {
+            self.0.close().unwrap();
+        }
+    }
+    let (place, vault) = Place::new();
+    let subscription = vault.subscribe(Arc::new(Closes(vault.clone()))).unwrap();
+    vault.make_directory("/made", 0o755).unwrap();
+    assert!(matches!(vault.sync(), Err(Error::Closed)));
+    drop((subscription, vault));
+    let vault = place.open().unwrap();
+    assert!(vault.exists("/made").unwrap());
+    vault.close().unwrap();
 }

@@ -31,3 +31,9 @@ pub const ARGON2_UNASKED_WORK_KIB_MAX: u64 = 32 * 1024 * 1024;
 
 /// What one try at a passphrase should cost on the machine that makes the slot.
 pub const ARGON2_TARGET: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The highest generation of a header with so many membership records: 2^32 for each. Whoever raises it to the end leaves room for
+/// every change that makes a record.                                                                        [1.7.5]
+pub(crate) const fn generation_max(records: usize) -> u64 {
+    (records as u64).saturating_mul(1 << 32)
+}

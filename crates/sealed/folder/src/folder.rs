@@ -186,7 +186,7 @@ impl Folder {
         Ok(found.map(|found| FileType::from_raw_mode(found.st_mode)))
     }
 
-    fn stat(&self, name: &str) -> Result<Option<Stat>> {
+    pub(crate) fn stat(&self, name: &str) -> Result<Option<Stat>> {
         single(name)?;
         match statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),

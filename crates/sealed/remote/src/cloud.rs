@@ -155,18 +155,16 @@ impl Remote for Cloud {
         let below = self.below.clone().join(kind);
         self.wait(async {
             let mut found = self.store.list(Some(&below));
-            let mut all = Vec::new();
+            let (mut all, mut came) = (Vec::new(), 0);
             while let Some(object) = found.try_next().await? {
-                if all.len() == LISTED_MAX {
+                if came == LISTED_MAX {
                     return Err(too_many(kind));
                 }
-                if let Some(name) = object
-                    .location
-                    .filename()
-                    .filter(|name| is_object(kind, name))
-                {
+                came += 1;
+                let name = right_below(&below, &object.location);
+                if let Some(name) = name.filter(|name| is_object(kind, name)) {
                     all.push(Listed {
-                        name: name.to_owned(),
+                        name,
                         len: object.size,
                         created_s: u64::try_from(object.last_modified.timestamp()).unwrap_or(0),
                     });
@@ -183,6 +181,13 @@ impl Remote for Cloud {
             Err(error) => Err(explain(error)),
         }
     }
+}
+
+/// The name of what lies right below `below`; `None` for what lies deeper, which is somebody else's: a store lists that, too.
+fn right_below(below: &Path, location: &Path) -> Option<String> {
+    let mut parts = location.prefix_match(below)?;
+    let name = parts.next()?.as_ref().to_owned();
+    parts.next().is_none().then_some(name)
 }
 
 /// What failed, from the inside out: the innermost text says most, and holds no URL with a credential.
@@ -244,7 +249,24 @@ fn status_of(error: &StoreError) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
     use super::*;
+
+    /// Failed before: `segments/x/1` was listed as `segments/1`.
+    #[test]
+    fn a_listing_has_only_what_lies_right_below_its_kind() {
+        let store = object_store::memory::InMemory::new();
+        let remote = Cloud::new(Box::new(store), Path::from("vault")).unwrap();
+        for path in ["vault/segments/2", "vault/segments/x/1", "vault/segments"] {
+            let path = Path::from(path);
+            let put = remote.store.put(&path, PutPayload::new());
+            remote.wait(put).unwrap();
+        }
+        let listed = remote.list("segments").unwrap();
+        let names: Vec<_> = listed.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["2"]);
+    }
 
     #[test]
     fn a_listing_that_is_too_long_is_no_remote_out_of_reach() {

@@ -6,7 +6,7 @@ mod contract;
 use std::sync::Arc;
 
 use contract::name;
-use strongroom_remote::{Address, Limited, Pace, Rates, Remote, memory};
+use strongroom_remote::{Address, Created, Limited, Pace, Rates, Remote, memory};
 
 fn folder(place: &tempfile::TempDir) -> Arc<dyn Remote> {
     let address = Address::parse(&format!("folder:{}", place.path().display())).unwrap();
@@ -99,4 +99,29 @@ fn what_was_being_written_when_the_power_failed_is_no_object() {
     let left = format!(".new-{}", "0".repeat(32));
     std::fs::write(place.path().join("segments").join(left), b"half").unwrap();
     assert_eq!(remote.list("segments").unwrap().len(), 1);
+}
+
+/// Goal: an object whose creation was cut off between its two names, on a file system where it takes both, can be read, listed and created
+/// again. Method: a hard link to it under a temporary name, made once before each call. Failed before: it was refused for ever.
+#[test]
+fn an_object_that_a_cut_left_with_two_names_is_an_object() {
+    let place = tempfile::tempdir().unwrap();
+    let remote = folder(&place);
+    let one = name("segments/1");
+    remote.create(&one, b"one".to_vec()).unwrap();
+    let segments = place.path().join("segments");
+    let second = segments.join(format!(".new-{}", "0".repeat(32)));
+    let cut = || std::fs::hard_link(segments.join("1"), &second).unwrap();
+    cut();
+    assert_eq!(remote.read(&one, 3).unwrap().unwrap(), b"one");
+    cut();
+    assert_eq!(remote.read_range(&one, 1..2).unwrap().unwrap(), b"n");
+    cut();
+    assert_eq!(remote.list("segments").unwrap().len(), 1);
+    cut();
+    let created = remote.create(&one, b"one".to_vec()).unwrap();
+    assert_eq!(created, Created::AlreadyThere);
+    cut();
+    remote.remove_unfinished("segments", u64::MAX).unwrap();
+    assert!(!second.exists());
 }

@@ -11,14 +11,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use strongroom_folder::Folder;
+use rustix::io::Errno;
+use strongroom_folder::{Folder, Purpose};
 use strongroom_format::intent::{FIRST_INTENT_OFFSET, IntentLogId, encode_header};
 use strongroom_format::limits::{INTENT_LOG_BYTES, SECTOR_BYTES};
 
 /// Its name in the vault folder.
 pub const INTENT_LOG: &str = "intents";
 /// What it is called once nothing can be made of it.
-const UNREADABLE: &str = "intents.unreadable";
+pub const UNREADABLE: &str = "intents.unreadable";
 
 /// One open log.
 #[derive(Debug)]
@@ -100,12 +101,20 @@ impl IntentLog {
         Ok(Folder::open(folder)?.check_file(INTENT_LOG)?.is_some())
     }
 
-    /// The bytes of the log in `folder`; `None` if there is none.
+    /// The log in `folder`, as far as the disk can read it; `None` if there is none.
     ///
     /// # Errors
-    /// `InvalidData` if it is no file, or longer than a log; those of the disk.
-    pub fn read(folder: &Path) -> io::Result<Option<Vec<u8>>> {
-        Ok(Folder::open(folder)?.read(INTENT_LOG, INTENT_LOG_BYTES as u64)?)
+    /// `InvalidData` if it is no file, or longer than a log. Any other error says nothing of the log: read it again later.
+    pub fn read(folder: &Path) -> io::Result<Option<WholeLog>> {
+        let file = match Folder::open(folder)?.open_file(INTENT_LOG, Purpose::Read) {
+            Err(error) if error.is_missing() => return Ok(None),
+            opened => opened?,
+        };
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        if len > INTENT_LOG_BYTES {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        read_whole(len, |part, offset| file.read_exact_at(part, offset)).map(Some)
     }
 
     /// Takes the log away, durably. One that is not there is no error.
@@ -130,6 +139,45 @@ impl IntentLog {
         folder.sync()?;
         Ok(UNREADABLE)
     }
+}
+
+/// All bytes of a log that was left behind.
+#[derive(Debug)]
+pub struct WholeLog {
+    /// Sectors that the disk cannot read are zeros.
+    pub bytes: Vec<u8>,
+    /// How many sectors these are.
+    pub unreadable: usize,
+}
+
+/// Reads `len` bytes at once, or sector by sector where the disk has lost some.
+fn read_whole(len: usize, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io::Result<WholeLog> {
+    let mut whole = WholeLog {
+        bytes: vec![0; len],
+        unreadable: 0,
+    };
+    match read(&mut whole.bytes, 0) {
+        Err(error) if is_decay(&error) => {}
+        done => return done.map(|()| whole),
+    }
+    for (index, sector) in whole.bytes.chunks_mut(SECTOR_BYTES).enumerate() {
+        match read(sector, (index * SECTOR_BYTES) as u64) {
+            Err(error) if is_decay(&error) => {
+                sector.fill(0);
+                whole.unreadable += 1;
+            }
+            done => done?,
+        }
+    }
+    Ok(whole)
+}
+
+/// Whether the disk, or the file system on it, says that these bytes are lost. Another try gives the same.
+fn is_decay(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN)
+    )
 }
 
 /// Fills the room for records of a log of `len` bytes with `noise`, over and over: as much memory as that is long.
@@ -164,8 +212,8 @@ mod tests {
         let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
         log.sync().unwrap();
-        let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
-        assert_eq!(bytes.len(), LEN);
+        let WholeLog { bytes, unreadable } = IntentLog::read(folder.path()).unwrap().unwrap();
+        assert_eq!((bytes.len(), unreadable), (LEN, 0));
         let found = scan(&bytes).unwrap();
         assert!(found.is_intact);
         assert_eq!((found.id, found.records[0].sealed), (ID, &SEALED[..]));
@@ -190,8 +238,8 @@ mod tests {
         let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
         let _ = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
-        let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
-        assert!(scan(&bytes).unwrap().records.is_empty());
+        let found = IntentLog::read(folder.path()).unwrap().unwrap();
+        assert!(scan(&found.bytes).unwrap().records.is_empty());
     }
 
     /// Failed before: a log was made by following what had its name if that was a hard link, and no error said so.
@@ -225,5 +273,41 @@ mod tests {
         let aside = IntentLog::set_aside(folder.path()).unwrap();
         assert!(folder.path().join(aside).exists());
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
+    }
+
+    /// Goal: a bad sector costs the record in it. Method: a log of three records, read from a disk that has lost one sector.
+    /// Failed before: one read error gave no byte of the log.
+    #[test]
+    fn a_sector_that_cannot_be_read_is_zeros_and_the_rest_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
+        for number in 1..=3 {
+            let record = encode_record(ID, number as u64, Epoch(0), &SEALED);
+            log.write(&record, number * SECTOR_BYTES).unwrap();
+        }
+        for lost in [Errno::IO, Errno::NODATA, Errno::UCLEAN] {
+            let read = |part: &mut [u8], offset: u64| {
+                let hit = offset..offset + part.len() as u64;
+                match hit.contains(&(2 * SECTOR_BYTES as u64)) {
+                    true => Err(lost.into()),
+                    false => log.file.read_exact_at(part, offset),
+                }
+            };
+            let whole = read_whole(LEN, read).unwrap();
+            assert_eq!((whole.bytes.len(), whole.unreadable), (LEN, 1));
+            let found = scan(&whole.bytes).unwrap();
+            assert!(!found.is_intact);
+            let numbers: Vec<u64> = found.records.iter().map(|one| one.sequence).collect();
+            assert_eq!(numbers, [1, 3]);
+        }
+    }
+
+    /// Failed before: what the process lacked for a moment was taken for damage of the log.
+    #[test]
+    fn a_shortage_is_no_loss_of_sectors() {
+        for shortage in [Errno::NOMEM, Errno::AGAIN, Errno::STALE, Errno::TIMEDOUT] {
+            let error = read_whole(LEN, |_, _| Err(shortage.into())).unwrap_err();
+            assert_eq!(Errno::from_io_error(&error), Some(shortage));
+        }
     }
 }

@@ -7,8 +7,9 @@
 //! Invariants
 //!  (1) A sequence number is given out after its bytes are written, so that every sync begun later covers them.
 //!  (2) `durable` rises only after every file and folder recorded up to it was synced without an error.
+//!  (3) A folder leaves `thinned` only after a sync of it that began behind the last removal in it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
@@ -38,8 +39,10 @@ struct State {
     pending: Pending,
     /// Folders whose own name is durable.
     settled: BTreeSet<u8>,
-    /// Folders that lost names since they were last synced.
-    thinned: BTreeSet<u8>,
+    /// Folders that lost names since they were last synced, with the number of the last removal in each.
+    thinned: BTreeMap<u8, u64>,
+    /// Removals so far.
+    removals: u64,
 }
 
 /// What the next round must sync.
@@ -88,7 +91,9 @@ impl Syncing {
     pub(crate) fn record_removal(&self, id: SegmentId) {
         let mut state = self.state.lock();
         state.pending.files.remove(&id);
-        state.thinned.insert(id.0[0]);
+        state.removals += 1;
+        let number = state.removals;
+        state.thinned.insert(id.0[0], number);
     }
 
     /// Everything recorded up to `sequence` is durable on return.
@@ -129,10 +134,10 @@ impl Syncing {
         synced.map_err(Error::Io)
     }
 
-    /// Every removal recorded so far is durable on return.
+    /// Every removal recorded so far is durable on return. Who meets another one at it syncs the same folders too.
     pub(crate) fn sync_removals(&self, disk: &Disk, counting: &Counting) -> Result<()> {
-        let thinned = std::mem::take(&mut self.state.lock().thinned);
-        for (done, &byte) in thinned.iter().enumerate() {
+        let thinned = self.state.lock().thinned.clone();
+        for (byte, number) in thinned {
             add(&counting.directory_syncs, 1);
             // Without the folder there is nothing that could come back.
             let gone = |error: &io::Error| {
@@ -141,8 +146,12 @@ impl Syncing {
             if let Err(error) = disk.sync_folder(Folder::Named(byte))
                 && !gone(&error)
             {
-                self.state.lock().thinned.extend(thinned.iter().skip(done));
                 return Err(Error::Io(error));
+            }
+            // (3)
+            let mut state = self.state.lock();
+            if state.thinned.get(&byte) == Some(&number) {
+                state.thinned.remove(&byte);
             }
         }
         Ok(())
@@ -287,5 +296,50 @@ mod tests {
         store.sync_removals().expect("a second try counts");
         store.sync_removals().expect("nothing left");
         assert_eq!(store.counters().directory_syncs, before.directory_syncs + 2);
+    }
+
+    /// Goal: whoever asks for removals to be durable gets that, also while another one is at it.
+    /// Method: the first caller is held inside the system call.
+    /// Failed before: the second found nothing left to do, and returned before anything was durable.
+    #[test]
+    fn removals_are_durable_for_everybody_who_asks() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let appended = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
+        store.sync(appended.sequence).expect("synced");
+        store.remove(appended.segment).expect("removed");
+        let before = store.counters().directory_syncs;
+        let entered = store.disk.faults.hold_next_sync();
+        thread::scope(|scope| {
+            scope.spawn(|| store.sync_removals().expect("synced"));
+            entered.wait_until_held();
+            store.sync_removals().expect("synced");
+            let syncs = store.counters().directory_syncs - before;
+            entered.release();
+            assert_eq!(syncs, 2, "one is held, one is done");
+        });
+        store.sync_removals().expect("nothing left");
+        assert_eq!(store.counters().directory_syncs, before + 2);
+    }
+
+    /// Goal: a name that goes while its folder is being synced is not taken for durable. Method: as above.
+    #[test]
+    fn a_removal_during_a_sync_takes_another_one() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let appended = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
+        store.sync(appended.sequence).expect("synced");
+        store.remove(appended.segment).expect("removed");
+        let before = store.counters().directory_syncs;
+        let entered = store.disk.faults.hold_next_sync();
+        thread::scope(|scope| {
+            scope.spawn(|| store.sync_removals().expect("synced"));
+            entered.wait_until_held();
+            // Also a file that is gone counts as removed.
+            store.remove(appended.segment).expect("removed");
+            entered.release();
+        });
+        store.sync_removals().expect("synced");
+        assert_eq!(store.counters().directory_syncs, before + 2);
     }
 }

@@ -6,12 +6,9 @@
 //!
 //! Blocking work runs on threads of its own: nothing here waits for a disk.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fs::File;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,31 +25,36 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::stream;
-use parking_lot::Mutex;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{
     Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::answers::{Refused, document};
+use crate::download::{bytes_of, range_of};
+use crate::error::Error;
+use crate::files::Incoming;
 use crate::followers::Followers;
 use crate::ledger::{Account, Found, VaultKey};
-use crate::limits::{PIECE_BYTES, SIGN_OF_LIFE, TURN, UPLOADS, UPLOADS_OF_ACCOUNT};
+use crate::limits::{SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT};
+use crate::metrics::{Metrics, Moment};
 use crate::request_log;
 use crate::store::Store;
+use crate::turns::Turns;
 use crate::upload::{Said, Upload, apart};
 
 /// What answers requests.
 pub(crate) struct App {
     store: Arc<Store>,
     followers: Followers,
-    uploads: Arc<Semaphore>,
-    uploads_of: Mutex<HashMap<i64, Arc<Semaphore>>>,
+    uploads: Turns,
+    downloads: Turns,
     /// True once the server ends.
     ending: watch::Receiver<bool>,
     requests: AtomicU64,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The peer of a connection, and the account that it turned out to be.
@@ -62,6 +64,9 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 #[derive(Clone, Debug)]
 struct Name(String);
 
+/// The form of `/metrics`.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 type Answer = Result<Response, Refused>;
 
 impl App {
@@ -69,10 +74,11 @@ impl App {
         Arc::new(Self {
             store: Arc::new(store),
             followers: Followers::default(),
-            uploads: Arc::new(Semaphore::new(UPLOADS)),
-            uploads_of: Mutex::default(),
+            uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
+            downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             ending,
             requests: AtomicU64::new(0),
+            metrics: Arc::new(Metrics::new()),
         })
     }
 
@@ -103,6 +109,17 @@ impl App {
             .with_state(Arc::clone(self))
     }
 
+    /// The routes of the address for metrics. Nobody is asked for a token there.
+    pub(crate) fn metrics_router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/healthz", get(async || "alive\n"))
+            .route("/readyz", get(ready))
+            .route("/metrics", get(metrics))
+            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
+            .fallback(async || Refused(Refusal::NoSuchPath))
+            .with_state(Arc::clone(self))
+    }
+
     /// The account in the path, whose token the request shows, and a vault of it.
     async fn authorise(&self, headers: &HeaderMap, account: &str) -> Result<Account, Refused> {
         let token = token_of(headers)?.to_owned();
@@ -130,28 +147,15 @@ impl App {
         })
     }
 
-    /// Waits for the turn of an account to send an object.
-    async fn turn(
-        &self,
-        account: i64,
-    ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refused> {
-        let own = {
-            let mut all = self.uploads_of.lock();
-            if all.len().is_power_of_two() {
-                all.retain(|_, own| Arc::strong_count(own) > 1);
-            }
-            let fresh = || Arc::new(Semaphore::new(UPLOADS_OF_ACCOUNT));
-            Arc::clone(all.entry(account).or_insert_with(fresh))
-        };
-        let both = async {
-            let own = own.acquire_owned().await;
-            let any = Arc::clone(&self.uploads).acquire_owned().await;
-            (own, any)
-        };
-        match tokio::time::timeout(TURN, both).await {
-            Ok((Ok(own), Ok(any))) => Ok((own, any)),
-            _ => Err(Refusal::Busy.into()),
+    /// Creates an object of what came, and lets those hear of it who follow the vault. It blocks.
+    fn create(&self, vault: &VaultKey, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
+        let len = incoming.len();
+        let last = self.store.create(vault, name, incoming)?;
+        self.metrics.received(len);
+        if name.split().0 == Some("publications") {
+            self.followers.publish(vault, last);
         }
+        Ok(())
     }
 }
 
@@ -179,10 +183,13 @@ async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Respo
         // A path that is no text, for which no handler was asked.
         answer = Refused(Refusal::Name).into_response();
     }
+    let (method, status) = (method.as_str(), answer.status().as_u16());
+    let route = route.as_ref().map_or("", |route| route.as_str());
+    app.metrics.answered(method, route, status, begun.elapsed());
     request_log::answered(&request_log::Line {
-        method: method.as_str(),
-        route: route.as_ref().map_or("", |route| route.as_str()),
-        status: answer.status().as_u16(),
+        method,
+        route,
+        status,
         peer,
         account: answer.extensions().get::<Name>().map(|name| &*name.0),
         ms: request_log::millis(begun.elapsed()),
@@ -197,6 +204,19 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
         true => Ok("ready\n".into_response()),
         false => Err(Refusal::Busy.into()),
     }
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Answer {
+    let store = Arc::clone(&app.store);
+    let totals = apart(move || store.ledger.totals()).await?;
+    let moment = Moment {
+        followers: app.followers.count(),
+        uploads: app.uploads.taken(),
+        downloads: app.downloads.taken(),
+        totals,
+    };
+    let text = app.metrics.text(moment).map_err(|_| Refusal::Failed)?;
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
 /// What an account has, for who asks about their own.
@@ -240,18 +260,13 @@ async fn create_object(
     if let Err(Refused(refusal)) = may {
         return Err(upload.refuse(refusal).await);
     }
-    let _turn = match app.turn(vault.account).await {
+    let _turn = match app.uploads.take(vault.account).await {
         Ok(turn) => turn,
-        Err(Refused(refusal)) => return Err(upload.refuse(refusal).await),
+        Err(refusal) => return Err(upload.refuse(refusal).await),
     };
     let incoming = upload.into_file(&app.store.files, said).await?;
-    let (store, key) = (Arc::clone(&app.store), vault.clone());
-    let is_publication = name.split().0 == Some("publications");
-    // From here on it is carried out even if nobody waits for the answer.
-    let last = apart(move || store.create(&key, &name, incoming)).await?;
-    if is_publication {
-        app.followers.publish(&vault, last);
-    }
+    // From here on all of it is carried out even if nobody waits for the answer.
+    apart(move || app.create(&vault, &name, incoming)).await?;
     Ok(named(StatusCode::CREATED.into_response(), account))
 }
 
@@ -270,6 +285,7 @@ async fn read_object(
         let answer = head(&found, 0..found.len, StatusCode::OK);
         return Ok(named(answer, account));
     }
+    let turn = app.downloads.take(vault.account).await?;
     let read = apart(move || store.read(&vault, &name)).await?;
     let (found, file) = read.ok_or(Refusal::NoObject)?;
     let (range, status) = match headers.get(RANGE) {
@@ -279,8 +295,9 @@ async fn read_object(
             None => (0..found.len, StatusCode::OK),
         },
     };
+    app.metrics.sent(range.end - range.start);
     let mut answer = head(&found, range.clone(), status);
-    *answer.body_mut() = bytes_of(file, range);
+    *answer.body_mut() = bytes_of(file, range, turn);
     Ok(named(answer, account))
 }
 
@@ -300,52 +317,6 @@ fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
         headers.insert(CONTENT_RANGE, value);
     }
     answer
-}
-
-/// The part that is asked for of `len` bytes; `None` for a form that is left alone, as one may.
-fn range_of(range: &HeaderValue, len: u64) -> Result<Option<Range<u64>>, Refusal> {
-    let parts = || {
-        let (first, last) = range
-            .to_str()
-            .ok()?
-            .strip_prefix("bytes=")?
-            .split_once('-')?;
-        let first: u64 = first.parse().ok()?;
-        let last: u64 = match last {
-            "" => u64::MAX,
-            last => last.parse().ok()?,
-        };
-        (first <= last).then_some((first, last))
-    };
-    let Some((first, last)) = parts() else {
-        return Ok(None);
-    };
-    if first >= len {
-        return Err(Refusal::Range);
-    }
-    Ok(Some(first..last.saturating_add(1).min(len)))
-}
-
-/// Bytes of a file, read piece by piece as the client takes them.
-fn bytes_of(file: File, range: Range<u64>) -> Body {
-    let file = Arc::new(file);
-    let pieces = stream::try_unfold((file, range), |(file, range)| async move {
-        let left = range.end - range.start;
-        if left == 0 {
-            return Ok(None);
-        }
-        let reading = Arc::clone(&file);
-        let read = tokio::task::spawn_blocking(move || {
-            let len = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-            let mut piece = vec![0; len];
-            reading.read_exact_at(&mut piece, range.start)?;
-            Ok::<_, std::io::Error>(piece)
-        });
-        let piece = read.await.map_err(std::io::Error::other)??;
-        let next = range.start + piece.len() as u64..range.end;
-        Ok::<_, std::io::Error>(Some((piece, (file, next))))
-    });
-    Body::from_stream(pieces)
 }
 
 async fn remove_object(
@@ -484,25 +455,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
-
-    #[test]
-    fn a_range_is_within_the_object_or_refused_or_left_alone() {
-        let of = |text: &'static str| range_of(&HeaderValue::from_static(text), 10);
-        assert_eq!(of("bytes=3-5"), Ok(Some(3..6)));
-        assert_eq!(of("bytes=3-"), Ok(Some(3..10)));
-        assert_eq!(of("bytes=0-18446744073709551615"), Ok(Some(0..10)));
-        assert_eq!(of("bytes=10-10"), Err(Refusal::Range));
-        for left in [
-            "bytes=-5",
-            "bytes=5-3",
-            "bytes=1-2,4-5",
-            "lines=1-2",
-            "bytes=a-b",
-            "",
-        ] {
-            assert_eq!(of(left), Ok(None), "{left}");
-        }
-    }
 
     #[test]
     fn a_query_has_known_parameters_once() {

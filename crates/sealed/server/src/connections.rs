@@ -23,7 +23,8 @@ use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::Peer;
-use crate::limits::{CONNECTIONS, HEAD_BYTES, LAST_REQUESTS, SILENCE, STREAMS, UNREAD};
+use crate::limits::{CONNECTIONS, HEAD_BYTES, LAST_REQUESTS, RATE_MIN, SILENCE, UNREAD};
+use crate::metrics::Metrics;
 
 /// Accepts until `ending` is true; returns when the last request has ended, or had its time.
 pub(crate) async fn run(
@@ -31,6 +32,7 @@ pub(crate) async fn run(
     tls: Option<TlsAcceptor>,
     router: Router,
     mut ending: watch::Receiver<bool>,
+    metrics: Arc<Metrics>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -51,9 +53,10 @@ pub(crate) async fn run(
             }
         };
         let (tls, router, ending) = (tls.clone(), router.clone(), ending.clone());
+        let connected = metrics.connected();
         tokio::spawn(async move {
             serve(stream, peer, tls, router, ending).await;
-            drop(place);
+            drop((place, connected));
         });
     }
     drop(listener);
@@ -71,25 +74,14 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let stream = Patient::new(stream);
     match tls {
-        None => speak(stream, Version::One, with_peer(router, peer), ending).await,
+        None => speak(stream, with_peer(router, peer), ending).await,
         Some(tls) => {
             // Who speaks no TLS, or breaks off, has no more to say.
             if let Ok(Ok(stream)) = tokio::time::timeout(SILENCE, tls.accept(stream)).await {
-                let version = match stream.get_ref().1.alpn_protocol() {
-                    Some(b"h2") => Version::Two,
-                    _ => Version::One,
-                };
-                speak(stream, version, with_peer(router, peer), ending).await;
+                speak(stream, with_peer(router, peer), ending).await;
             }
         }
     }
-}
-
-/// Which HTTP: found out by TLS, so that nobody waits for a first byte without bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
 }
 
 /// The routes, for requests of one connection.
@@ -104,26 +96,15 @@ fn with_peer(router: Router, peer: SocketAddr) -> Router {
 
 async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    version: Version,
     router: Router,
     mut ending: watch::Receiver<bool>,
 ) {
-    let builder = Builder::new(TokioExecutor::new());
-    let mut builder = match version {
-        Version::One => builder.http1_only(),
-        Version::Two => builder.http2_only(),
-    };
+    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
         .max_buf_size(HEAD_BYTES.max(64 * 1024));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(SILENCE)
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX));
     let service = TowerToHyperService::new(router);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
@@ -135,10 +116,10 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let _ = connection.await;
 }
 
-/// A connection that fails when what is written is not taken for `UNREAD`.
+/// A connection that fails when nothing of what is written is taken for `UNREAD`, or less than `RATE_MIN` of it.
 struct Patient {
     stream: TcpStream,
-    /// When it fails; `None` while nothing waits to be taken.
+    /// When it fails; `None` once all that was written is taken.
     until: Option<Pin<Box<Sleep>>>,
 }
 
@@ -150,14 +131,17 @@ impl Patient {
         }
     }
 
-    /// `polled`, unless it has been pending for too long.
-    fn in_time<T>(
+    /// `polled`, which says how many bytes were taken, unless that took too long.
+    fn in_time(
         &mut self,
         context: &mut Context<'_>,
-        polled: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+        polled: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(Ok(taken)), Some(until)) = (&polled, &mut self.until) {
+            let later = later(until.deadline(), Instant::now(), *taken);
+            until.as_mut().reset(later);
+        }
         if polled.is_ready() {
-            self.until = None;
             return polled;
         }
         let until = self
@@ -168,6 +152,12 @@ impl Patient {
             Poll::Pending => Poll::Pending,
         }
     }
+}
+
+/// When a connection fails that would fail at `until`, now that so many bytes were taken.
+fn later(until: Instant, now: Instant, taken: usize) -> Instant {
+    let earned = Duration::from_micros(taken as u64 * 1_000_000 / RATE_MIN);
+    (until + earned).min(now + UNREAD)
 }
 
 impl AsyncRead for Patient {
@@ -204,10 +194,28 @@ impl AsyncWrite for Patient {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever flushes has written all that waited.
+        self.until = None;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: who takes a little now and then is cut off in bounded time. Failed before: each byte that was taken gave another `UNREAD`.
+    #[test]
+    fn what_is_taken_earns_the_time_of_the_least_rate_and_no_more() {
+        let now = Instant::now();
+        let until = now + Duration::from_secs(10);
+        assert_eq!(later(until, now, 0), until);
+        let taken = usize::try_from(RATE_MIN).unwrap_or(usize::MAX);
+        assert_eq!(later(until, now, taken), until + Duration::from_secs(1));
+        assert_eq!(later(until, now, 1000 * taken), now + UNREAD);
     }
 }

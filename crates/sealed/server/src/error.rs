@@ -34,9 +34,24 @@ pub enum Error {
     /// Caller: another server uses the folder.
     #[error("another server is running on this folder")]
     InUse,
+    /// Caller: there is no server to look after.
+    #[error("the folder has no database of a server")]
+    NoServer,
+    /// Caller: a backup into the folder of the server itself.
+    #[error("the backup needs a folder of its own: this is the folder of the server")]
+    SameFolder,
+    /// Caller: a path that SQLite cannot be given.
+    #[error("the path of the backup is not UTF-8")]
+    PathNotText,
+    /// Environment: other requests removed objects during each attempt.
+    #[error("clients remove objects faster than they are copied: run the backup again later")]
+    Restless,
     /// Caller: the folder holds something else than a server.
     #[error("the folder has files that do not belong to a server: use an empty or a new folder")]
     Foreign,
+    /// Caller: the settings cannot be used.
+    #[error("{0}")]
+    Configuration(String),
     /// Caller: the folder belongs to a newer version.
     #[error(
         "the folder was written by a newer version (schema {found}, this version knows {known})"
@@ -53,6 +68,9 @@ pub enum Error {
     /// Environment: the database failed.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
+    /// Environment: the database failed at the end of a change, which may have been made.
+    #[error("the database failed at the end of a change: {0}")]
+    Uncertain(rusqlite::Error),
     /// Environment: the system failed.
     #[error("{what}: {source}")]
     Io {
@@ -76,7 +94,8 @@ impl Error {
         match self {
             Self::Refused(refusal) => *refusal,
             Self::Io { source, .. } if is_full(source) => Refusal::DiskFull,
-            Self::Database(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
+            Self::Database(rusqlite::Error::SqliteFailure(failure, _))
+            | Self::Uncertain(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
                 rusqlite::ErrorCode::DiskFull => Refusal::DiskFull,
                 rusqlite::ErrorCode::DatabaseBusy => Refusal::Busy,
                 _ => Refusal::Failed,

@@ -50,6 +50,12 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(Error::io("syncing a folder"))
+}
+
 impl Files {
     /// The folders below `folder`, which are made if they are not there.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
@@ -59,16 +65,10 @@ impl Files {
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
-        let open = |path: &Path| File::open(path).map_err(Error::io("opening a folder"));
-        let sync = |path: &Path| {
-            open(path)?
-                .sync_all()
-                .map_err(Error::io("syncing a folder"))
-        };
-        sync(&objects)?;
-        sync(folder)?;
+        sync_folder(&objects)?;
+        sync_folder(folder)?;
         Ok(Self {
-            moving_folder: open(&moving)?,
+            moving_folder: File::open(&moving).map_err(Error::io("opening a folder"))?,
             objects,
             moving,
         })
@@ -123,13 +123,22 @@ impl Files {
         moved.map_err(Error::io("moving an object"))
     }
 
-    /// The object is about to go.
-    pub(crate) fn unsettle(&self, id: FileId) -> Result<()> {
-        match fs::rename(self.in_objects(id), self.in_moving(id)) {
-            // It lies there already, or is lost: then it can go.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::io("moving an object")(error)),
-            Ok(()) => self.sync_moving(),
+    /// The objects are about to go.
+    pub(crate) fn unsettle(&self, ids: &[FileId]) -> Result<()> {
+        let mut is_moved = false;
+        for id in ids {
+            match fs::rename(self.in_objects(*id), self.in_moving(*id)) {
+                // It lies there already, or is lost: then it can go.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => {
+                    moved.map_err(Error::io("moving an object"))?;
+                    is_moved = true;
+                }
+            }
+        }
+        match is_moved {
+            true => self.sync_moving(),
+            false => Ok(()),
         }
     }
 
@@ -142,6 +151,77 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// Calls `each` with every file of `objects` and its length. What is no such file is left alone.
+    pub(crate) fn each_settled(
+        &self,
+        mut each: impl FnMut(FileId, u64) -> Result<()>,
+    ) -> Result<()> {
+        let failed = || Error::io("listing a folder");
+        for shelf in 0..=u8::MAX {
+            let shelf = self.objects.join(format!("{shelf:02x}"));
+            for entry in fs::read_dir(shelf).map_err(failed())? {
+                let entry = entry.map_err(failed())?;
+                let Some(id) = entry.file_name().to_str().and_then(FileId::parse) else {
+                    continue;
+                };
+                match entry.metadata() {
+                    // It was removed meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    found => each(id, found.map_err(failed())?.len())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a file of `objects` that no object has.
+    pub(crate) fn drop_settled(&self, id: FileId) -> Result<()> {
+        match fs::remove_file(self.in_objects(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Error::io("removing a file without an object")),
+        }
+    }
+
+    /// Whether a file of that length is in `objects`.
+    pub(crate) fn has_settled(&self, id: FileId, len: u64) -> Result<bool> {
+        match fs::metadata(self.in_objects(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => Ok(found.map_err(Error::io("examining an object"))?.len() == len),
+        }
+    }
+
+    /// Puts what `write` writes into `objects`, durable but for its name: see `sync_settled`. The caller alone uses the folders.
+    pub(crate) fn add_settled<T>(
+        &self,
+        id: FileId,
+        write: impl FnOnce(&mut File) -> Result<T>,
+    ) -> Result<T> {
+        let failed = || Error::io("writing a copy of an object");
+        let path = self.in_moving(id);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed())?;
+        let written = write(&mut file)
+            .and_then(|written| file.sync_all().map(|()| written).map_err(failed()));
+        match written {
+            Ok(written) => self.settle(id).map(|()| written),
+            Err(error) => {
+                // The caller learns of the error; what cannot be removed now is at the next opening.
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the names of all files in `objects` durable.
+    pub(crate) fn sync_settled(&self) -> Result<()> {
+        (0..=u8::MAX).try_for_each(|shelf| sync_folder(&self.objects.join(format!("{shelf:02x}"))))
     }
 
     /// Whether files can be made now.

@@ -35,6 +35,12 @@ impl Followers {
         }
     }
 
+    /// How many follow a vault.
+    pub(crate) fn count(&self) -> usize {
+        let all = self.0.lock();
+        all.values().map(watch::Sender::receiver_count).sum()
+    }
+
     /// The newest publication of `vault` is `number`.
     pub(crate) fn publish(&self, vault: &VaultKey, number: u64) {
         let mut all = self.0.lock();

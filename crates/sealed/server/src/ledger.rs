@@ -9,6 +9,8 @@
 //!  (2) A publication is admitted only with the number after the last one of its vault, and the last number never decreases.
 //!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
 
+mod survey;
+
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -20,7 +22,9 @@ use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, VAULTS_MAX};
 use crate::named::Named;
-use crate::token::TokenHash;
+use crate::token::{TokenHash, fill};
+
+pub(crate) use survey::{ListedObject, Totals};
 
 /// What marks a file as such a database: `srsv`.
 const APPLICATION: i64 = 0x7372_7376;
@@ -54,6 +58,9 @@ CREATE TABLE object (
     PRIMARY KEY (vault, name)
 ) STRICT, WITHOUT ROWID;
 "];
+
+/// The bits of an account's id, which is random.
+const ACCOUNT_IDS: i64 = (1 << 62) - 1;
 
 /// What an account may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +122,9 @@ pub(crate) struct VaultKey {
 /// The database.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    writer: Mutex<Connection>,
+    // Closed first: only the writer can end the log of the database.
     reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
 }
 
 impl Ledger {
@@ -132,12 +140,16 @@ impl Ledger {
         let reader = Connection::open_with_flags(path, flags)?;
         reader.busy_timeout(DATABASE_BUSY)?;
         Ok(Self {
-            writer: Mutex::new(writer),
             reader: Mutex::new(reader),
+            writer: Mutex::new(writer),
         })
     }
 
+    /// Adds an account, with an id that no other ever had: an upload of a removed account that is under way finds no account.
     pub(crate) fn add_account(&self, name: &str, token: TokenHash, quota: Quota) -> Result<()> {
+        let mut random = [0; 8];
+        fill(&mut random).map_err(Error::io("asking the system for random bytes"))?;
+        let id = i64::from_le_bytes(random) & ACCOUNT_IDS;
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let count: i64 = change.query_row("SELECT count(*) FROM account", [], |row| row.get(0))?;
@@ -145,9 +157,9 @@ impl Ledger {
             return Err(Error::TooManyAccounts);
         }
         let added = change.execute(
-            "INSERT INTO account (name, token, bytes_max, objects_max, created_s) VALUES (?1, ?2, ?3, ?4, unixepoch())
+            "INSERT INTO account (id, name, token, bytes_max, objects_max, created_s) VALUES (?1, ?2, ?3, ?4, ?5, unixepoch())
              ON CONFLICT (name) DO NOTHING",
-            params![name, token.0, stored(quota.bytes), stored(quota.objects)],
+            params![id, name, token.0, stored(quota.bytes), stored(quota.objects)],
         )?;
         if added == 0 {
             return Err(Error::AccountExists(name.to_owned()));
@@ -206,18 +218,39 @@ impl Ledger {
         }
     }
 
-    /// Some objects of an account, by vault and name.
-    pub(crate) fn some_of(&self, account: i64, count: usize) -> Result<Vec<(VaultKey, String)>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare_cached(
-            "SELECT vault.name, object.name FROM vault JOIN object ON object.vault = vault.id
-             WHERE vault.account = ?1 LIMIT ?2",
+    /// Removes at most `count` objects of an account; gives the files that had their bytes. `moved` is called before that is so.
+    ///
+    /// # Errors
+    /// Those of `moved`.
+    pub(crate) fn remove_some(
+        &self,
+        account: i64,
+        count: usize,
+        moved: impl FnOnce(&[FileId]) -> Result<()>,
+    ) -> Result<Vec<FileId>> {
+        let mut writer = self.writer.lock();
+        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let removed: Vec<(FileId, u64)> = {
+            let mut removal = change.prepare_cached(
+                "DELETE FROM object WHERE (vault, name) IN (
+                     SELECT object.vault, object.name FROM vault JOIN object ON object.vault = vault.id
+                     WHERE vault.account = ?1 LIMIT ?2
+                 ) RETURNING file, len",
+            )?;
+            let rows = removal.query_map(params![account, count as i64], |row| {
+                Ok((row.get(0)?, number(row, 1)?))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()?
+        };
+        let len = removed.iter().map(|(_, len)| len).sum();
+        change.execute(
+            "UPDATE account SET bytes = bytes - ?2, objects = objects - ?3 WHERE id = ?1",
+            params![account, stored(len), removed.len() as i64],
         )?;
-        let rows = query.query_map(params![account, count as i64], |row| {
-            let name = row.get(0)?;
-            Ok((VaultKey { account, name }, row.get(1)?))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let files: Vec<FileId> = removed.into_iter().map(|(file, _)| file).collect();
+        moved(&files)?;
+        change.commit()?;
+        Ok(files)
     }
 
     /// Removes an account that has no object left.
@@ -304,7 +337,7 @@ impl Ledger {
     /// Adds an object, whose bytes are in `file`; gives the number of the newest publication of the vault then.
     ///
     /// # Errors
-    /// `Refused`; then nothing has changed. Any other: it may have been added.
+    /// `Uncertain`: it may have been added. After any other, as `Refused`, nothing has changed.
     pub(crate) fn add(
         &self,
         vault: &VaultKey,
@@ -348,7 +381,7 @@ impl Ledger {
             )?;
             state.last = number;
         }
-        change.commit()?;
+        change.commit().map_err(Error::Uncertain)?;
         Ok(state.last)
     }
 
@@ -360,7 +393,6 @@ impl Ledger {
         &self,
         vault: &VaultKey,
         name: &ObjectName,
-        keep: Newest,
         moved: impl FnOnce(FileId) -> Result<()>,
     ) -> Result<Option<FileId>> {
         let mut writer = self.writer.lock();
@@ -376,7 +408,7 @@ impl Ledger {
         let Some((id, last, file, len)) = row else {
             return Ok(None);
         };
-        if keep == Newest::Stays && Named::of(name) == Named::Publication(last) {
+        if Named::of(name) == Named::Publication(last) {
             return Err(Refusal::NewestStays.into());
         }
         change.execute(
@@ -391,15 +423,6 @@ impl Ledger {
         change.commit()?;
         Ok(Some(file))
     }
-}
-
-/// Whether the newest publication may be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Newest {
-    /// It may not.
-    Stays,
-    /// It may: the whole account goes.
-    Goes,
 }
 
 /// What an addition finds.
@@ -484,18 +507,26 @@ fn stored(number: u64) -> i64 {
 
 /// Brings the schema to what this version knows.
 fn migrate(writer: &mut Connection) -> Result<()> {
+    // Most of the time nothing changes: then nobody who writes is waited for.
+    if steps_taken(writer)? == SCHEMA.len() {
+        return Ok(());
+    }
     let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let pragma = |name: &str| change.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    for step in SCHEMA.iter().skip(steps_taken(&change)?) {
+        change.execute_batch(step)?;
+    }
+    change.pragma_update(None, "application_id", APPLICATION)?;
+    change.pragma_update(None, "user_version", SCHEMA.len() as i64)?;
+    Ok(change.commit()?)
+}
+
+/// How many steps of the schema a database has.
+fn steps_taken(database: &Connection) -> Result<usize> {
+    let pragma = |name: &str| database.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
     let (found, application): (i64, i64) = (pragma("user_version")?, pragma("application_id")?);
     let known = SCHEMA.len() as i64;
     if found > known || found > 0 && application != APPLICATION {
         return Err(Error::NewerSchema { found, known });
     }
-    let taken = usize::try_from(found).unwrap_or(0);
-    for step in SCHEMA.iter().skip(taken) {
-        change.execute_batch(step)?;
-    }
-    change.pragma_update(None, "application_id", APPLICATION)?;
-    change.pragma_update(None, "user_version", known)?;
-    Ok(change.commit()?)
+    Ok(usize::try_from(found).unwrap_or(0))
 }

@@ -13,24 +13,33 @@
 
 mod answers;
 mod app;
+mod configuration;
 mod connections;
+mod download;
 mod error;
 mod file_id;
 mod files;
 mod followers;
 mod ledger;
 pub mod limits;
+mod metrics;
 mod named;
 mod request_log;
 mod server;
 mod store;
 mod tls;
 mod token;
+mod turns;
+mod upkeep;
 mod upload;
 
+pub use configuration::Configuration;
 pub use error::{Error, Result};
 pub use ledger::{Account, Quota, Standing};
-pub use server::{Server, Settings};
+pub use server::{Server, Settings, raise_open_files};
 pub use store::Accounts;
 pub use tls::Tls;
 pub use token::Token;
+pub use upkeep::{
+    BackupReport, CheckReport, Collecting, GarbageReport, Problem, Reading, Upkeep, UpkeepProgress,
+};

@@ -11,13 +11,13 @@ pub const VAULTS_MAX: i64 = 1000;
 /// Accounts of a server, at most: they are listed at once.
 pub const ACCOUNTS_MAX: i64 = 1_000_000;
 
-/// Objects that one account sends at a time; who sends more waits.
-pub(crate) const UPLOADS_OF_ACCOUNT: usize = 32;
+/// Objects that one account sends at a time, and objects that are sent to it at a time; further ones wait.
+pub(crate) const TURNS_OF_ACCOUNT: usize = 32;
 
-/// Objects that are sent at a time by all accounts. Each takes a piece of memory.
-pub(crate) const UPLOADS: usize = 256;
+/// Objects that all accounts send at a time, and objects that are sent to them. Each takes a file and a piece of memory.
+pub(crate) const TURNS: usize = 256;
 
-/// How long a request waits for its turn to send.
+/// How long a request waits for its turn to send an object, or to be sent one.
 pub(crate) const TURN: Duration = Duration::from_secs(20);
 
 /// What is read or written of an object at once, in bytes.
@@ -26,7 +26,8 @@ pub(crate) const PIECE_BYTES: usize = 256 * 1024;
 /// How long nothing may come of an object that is sent, or of a handshake or the head of a request.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
-/// So many bytes a second have to come of an object at least, beside a first `SILENCE`: who sends a byte now and then holds up others.
+/// So many bytes a second have to come of an object at least, beside a first `SILENCE`, and have to be taken of one: who sends or takes a
+/// byte now and then holds up others.
 pub(crate) const RATE_MIN: u64 = 8 * 1024;
 
 /// How long who gets an answer may take nothing of it.
@@ -34,9 +35,6 @@ pub(crate) const UNREAD: Duration = Duration::from_secs(60);
 
 /// Connections at a time; further ones wait until one ends.
 pub(crate) const CONNECTIONS: usize = 16_384;
-
-/// Requests at a time on one connection of HTTP/2.
-pub(crate) const STREAMS: u32 = 64;
 
 /// The head of a request, in bytes.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
@@ -49,6 +47,15 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 
 /// How long another process may hold the database.
 pub(crate) const DATABASE_BUSY: Duration = Duration::from_secs(10);
+
+/// A file with settings, in bytes.
+pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
+
+/// Problems that a check lists; it counts all of them.
+pub(crate) const PROBLEMS_MAX: usize = 1000;
+
+/// How often a backup begins with a later state of the database because an object was removed before it was copied.
+pub(crate) const BACKUP_PASSES: usize = 100;
 
 /// Random bytes of a token.
 pub(crate) const TOKEN_RANDOM_BYTES: usize = 32;

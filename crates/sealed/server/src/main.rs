@@ -1,19 +1,23 @@
-//! The command `strongroom-server`: runs a server and manages its accounts. It contains no code for keys of vaults.
+//! The command `strongroom-server`: runs a server, manages its accounts, checks it and backs it up. It contains no code for keys of vaults.
 //!
 //! Takes   a command line
-//! Gives   exit codes: 0, 1 for an error, 2 for a wrong command line
+//! Gives   exit codes: 0, 1 for an error or a problem that was found, 2 for a wrong command line
 //! Never   shows a token except once, to the administrator who made it
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use strongroom_server::{Account, Accounts, Quota, Server, Settings, Standing, Tls, Token};
+use strongroom_server::{
+    Account, Accounts, Collecting, Configuration, Problem, Quota, Reading, Server, Standing, Tls,
+    Token, Upkeep, UpkeepProgress, raise_open_files,
+};
 
 /// Stores the encrypted vaults of many accounts.
 #[derive(Parser, Debug)]
@@ -30,24 +34,67 @@ enum Command {
     /// Adds, lists, suspends and removes accounts, whether the server is running or not
     #[command(subcommand)]
     Account(AccountCommand),
+    /// Compares the database with the files, whether the server is running or not; exit code 1 if something is wrong
+    Check {
+        /// The folder of the server
+        folder: PathBuf,
+        /// Compare only lengths, without reading the content of the objects
+        #[arg(long)]
+        quick: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Brings a second folder to the state of the server, whether the server is running or not; `serve` can run on it
+    ///
+    /// Objects that the backup already has are not copied again. The backup has the tokens' hashes, and the key of the
+    /// certificate that the server signed itself: protect it like the folder of the server.
+    Backup {
+        /// The folder of the server
+        folder: PathBuf,
+        /// The folder of the backup: a new one, or that of an earlier backup
+        to: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes files that belong to no object, as they remain after an older database was restored
+    Gc {
+        /// The folder of the server
+        folder: PathBuf,
+        /// Only show what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
+/// The file of `--config` can set each of these; what is given here, or else in the environment, takes precedence.
 #[derive(Args, Debug)]
 struct Serve {
     /// The folder of the server
-    folder: PathBuf,
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443")]
-    listen: SocketAddr,
+    #[arg(env = "STRONGROOM_SERVER_FOLDER")]
+    folder: Option<PathBuf>,
+    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics
+    #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where to listen; 127.0.0.1:8443 unless given
+    #[arg(long, value_name = "ADDRESS:PORT", env = "STRONGROOM_SERVER_LISTEN")]
+    listen: Option<SocketAddr>,
     /// A certificate in PEM, followed by intermediate certificates; without this option the server signs its own certificate
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_CERTIFICATE")]
     certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_KEY")]
     key: Option<PathBuf>,
     /// Listen without TLS, on this machine only, for a proxy that does TLS
-    #[arg(long, conflicts_with_all = ["certificate", "key"])]
+    #[arg(long, env = "STRONGROOM_SERVER_NO_TLS")]
     no_tls: bool,
+    /// Answer at http://ADDRESS:PORT/metrics with numbers for Prometheus, without a token
+    #[arg(long, value_name = "ADDRESS:PORT", env = "STRONGROOM_SERVER_METRICS")]
+    metrics: Option<SocketAddr>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -124,13 +171,26 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1024_u64.pow(power)).ok_or_else(wrong)
 }
 
+type Done = Result<ExitCode, Box<dyn std::error::Error>>;
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(serve) => run(serve),
         Command::Account(command) => account(command),
+        Command::Check {
+            folder,
+            quick,
+            json,
+        } => check(&folder, quick, json),
+        Command::Backup { folder, to, json } => backup(&folder, &to, json),
+        Command::Gc {
+            folder,
+            dry_run,
+            json,
+        } => collect(&folder, dry_run, json),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "strongroom-server: {error}");
             ExitCode::FAILURE
@@ -138,32 +198,43 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error>> {
-    let tls = match (serve.certificate, serve.key) {
-        (Some(certificate), Some(key)) => Tls::Files { certificate, key },
-        _ if serve.no_tls => Tls::Off,
-        _ => Tls::SelfSigned,
+fn run(serve: Serve) -> Done {
+    let file = match &serve.config {
+        Some(path) => Configuration::read(path)?,
+        None => Configuration::default(),
     };
-    // Before anybody can reach it, so that no signal is missed.
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let server = Server::start(&Settings {
+    let given = Configuration {
         folder: serve.folder,
         listen: serve.listen,
-        tls: tls.clone(),
-    })?;
-    let scheme = if tls == Tls::Off { "http" } else { "https" };
+        certificate: serve.certificate,
+        key: serve.key,
+        no_tls: serve.no_tls.then_some(true),
+        metrics: serve.metrics,
+    };
+    let settings = given.or(file).settings()?;
+    // Before anybody can reach it, so that no signal is missed.
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    raise_open_files();
+    let server = Server::start(&settings)?;
+    let scheme = match settings.tls {
+        Tls::Off => "http",
+        _ => "https",
+    };
     let mut out = std::io::stdout();
     writeln!(out, "listening at {scheme}://{}", server.address())?;
     if let Some(fingerprint) = server.fingerprint() {
         writeln!(out, "fingerprint {fingerprint}")?;
     }
+    if let Some(address) = server.metrics() {
+        writeln!(out, "metrics at http://{address}/metrics")?;
+    }
     out.flush()?;
     signals.forever().next();
     server.stop();
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-fn account(command: AccountCommand) -> Result<(), Box<dyn std::error::Error>> {
+fn account(command: AccountCommand) -> Done {
     let mut out = std::io::stdout().lock();
     let mut show = |token: &Token| writeln!(out, "{}", token.reveal());
     match command {
@@ -192,7 +263,127 @@ fn account(command: AccountCommand) -> Result<(), Box<dyn std::error::Error>> {
             Accounts::open(&which.folder)?.remove(&which.name)?;
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(folder: &Path, quick: bool, json: bool) -> Done {
+    let reading = if quick {
+        Reading::Lengths
+    } else {
+        Reading::Content
+    };
+    let report = Upkeep::open(folder)?.check(reading, &mut meter())?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        show_problems(&mut out, &report.problems, report.problem_count)?;
+        writeln!(
+            out,
+            "{} objects, {} bytes, {} problems",
+            report.objects, report.bytes, report.problem_count
+        )?;
+        if report.garbage_files > 0 {
+            writeln!(
+                out,
+                "{} files with {} bytes belong to no object: `strongroom-server gc` removes them",
+                report.garbage_files, report.garbage_bytes
+            )?;
+        }
+    }
+    Ok(code(report.problem_count))
+}
+
+fn backup(folder: &Path, to: &Path, json: bool) -> Done {
+    let report = Upkeep::open(folder)?.backup(folder, to, &mut meter())?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        show_problems(&mut out, &report.problems, report.problem_count)?;
+        writeln!(
+            out,
+            "{} objects, {} of them copied now with {} bytes, {} problems",
+            report.objects, report.copied, report.copied_bytes, report.problem_count
+        )?;
+    }
+    Ok(code(report.problem_count))
+}
+
+fn collect(folder: &Path, dry_run: bool, json: bool) -> Done {
+    let (collecting, done) = match dry_run {
+        true => (Collecting::Count, "would be removed"),
+        false => (Collecting::Remove, "removed"),
+    };
+    let report = Upkeep::open(folder)?.collect(collecting)?;
+    let mut out = std::io::stdout().lock();
+    match json {
+        true => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        false => writeln!(
+            out,
+            "{} files with {} bytes {done}",
+            report.files, report.bytes
+        )?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn code(problems: u64) -> ExitCode {
+    match problems {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// One line for each problem. No name holds a control character: the server admits none.
+fn show_problems(out: &mut impl Write, problems: &[Problem], count: u64) -> std::io::Result<()> {
+    for Problem {
+        account,
+        vault,
+        object,
+        what,
+    } in problems
+    {
+        let names = [account, vault, object];
+        let about: Vec<&str> = names
+            .iter()
+            .map(|name| name.as_str())
+            .take_while(|name| !name.is_empty())
+            .collect();
+        match about.is_empty() {
+            true => writeln!(out, "the database: {what}")?,
+            false => writeln!(out, "{}: {what}", about.join("/"))?,
+        }
+    }
+    match count.saturating_sub(problems.len() as u64) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more problems"),
+    }
+}
+
+/// Shows how far a check or a backup is, on a terminal only.
+fn meter() -> impl FnMut(UpkeepProgress) {
+    const EVERY: Duration = Duration::from_millis(200);
+    let is_shown = std::io::stderr().is_terminal();
+    let mut next = Instant::now() + EVERY;
+    move |progress: UpkeepProgress| {
+        let is_last = progress.objects == progress.objects_total;
+        if !is_shown || Instant::now() < next && !is_last {
+            return;
+        }
+        next = Instant::now() + EVERY;
+        let end = if is_last { "\r\x1b[K" } else { "" };
+        let mut out = std::io::stderr();
+        // A terminal that is gone stops nothing.
+        let _ = write!(
+            out,
+            "\r{} of {} objects, {} MiB{end}",
+            progress.objects,
+            progress.objects_total,
+            progress.bytes >> 20
+        );
+        let _ = out.flush();
+    }
 }
 
 /// An account as a line.

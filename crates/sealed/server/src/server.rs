@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -28,15 +29,26 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// How it is spoken to.
     pub tls: Tls,
+    /// Where it answers with its metrics, without TLS and without asking who asks; nowhere if this is `None`.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Lets this process have as many open files as the system allows it: each connection is one. For programs that serve.
+pub fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer the server works, too: connections wait.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// A server. It ends when this is dropped, gracefully by `stop`.
 pub struct Server {
     runtime: Runtime,
-    running: Option<JoinHandle<()>>,
+    running: Vec<JoinHandle<()>>,
     ending: watch::Sender<bool>,
     app: Arc<App>,
     address: SocketAddr,
+    metrics: Option<SocketAddr>,
     fingerprint: Option<String>,
 }
 
@@ -62,24 +74,46 @@ impl Server {
             .enable_all()
             .build()
             .map_err(Error::io("starting threads"))?;
-        let listening = runtime.block_on(TcpListener::bind(settings.listen));
-        let listener = listening.map_err(Error::io("listening at that address"))?;
-        let address = listener
-            .local_addr()
-            .map_err(Error::io("asking for the address"))?;
+        let listen = |at: SocketAddr| -> Result<(TcpListener, SocketAddr)> {
+            let listening = runtime.block_on(TcpListener::bind(at));
+            let listener = listening.map_err(Error::io("listening at that address"))?;
+            let address = listener.local_addr();
+            let address = address.map_err(Error::io("asking for the address"))?;
+            Ok((listener, address))
+        };
+        let (listener, address) = listen(settings.listen)?;
+        let metrics = settings.metrics.map(listen).transpose()?;
         let (ending, heard) = watch::channel(false);
         let app = App::new(store, heard.clone());
         let (acceptor, fingerprint) = tls.map_or((None, None), |tls| {
             (Some(tls.acceptor), Some(tls.fingerprint))
         });
-        let accepting = connections::run(listener, acceptor, app.router(), heard);
-        let running = Some(runtime.spawn(accepting));
+        let accepting = connections::run(
+            listener,
+            acceptor,
+            app.router(),
+            heard.clone(),
+            Arc::clone(&app.metrics),
+        );
+        let mut running = vec![runtime.spawn(accepting)];
+        let metrics = metrics.map(|(listener, address)| {
+            let answering = connections::run(
+                listener,
+                None,
+                app.metrics_router(),
+                heard,
+                Arc::clone(&app.metrics),
+            );
+            running.push(runtime.spawn(answering));
+            address
+        });
         Ok(Self {
             runtime,
             running,
             ending,
             app,
             address,
+            metrics,
             fingerprint,
         })
     }
@@ -88,6 +122,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it answers with its metrics, at `/metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// SHA-256 of its certificate, in hexadecimal; `None` without TLS.
@@ -105,7 +145,7 @@ impl Server {
     /// Ends it: no new connection, an end for who waits, some time for what is under way.
     pub fn stop(mut self) {
         self.ending.send_replace(true);
-        if let Some(running) = self.running.take() {
+        for running in std::mem::take(&mut self.running) {
             // A panic there has been reported by the panic hook.
             let _ = self.runtime.block_on(running);
         }

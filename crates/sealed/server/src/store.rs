@@ -15,6 +15,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use strongroom_remote::ObjectName;
@@ -22,34 +23,41 @@ use strongroom_remote::protocol::{Page, Refusal, is_part};
 
 use crate::error::{Error, Result};
 use crate::files::{Files, Incoming, make_folder};
-use crate::ledger::{Account, Found, Ledger, Newest, Quota, Standing, VaultKey};
+use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::token::{Token, TokenHash};
 
 /// Objects that the removal of an account takes at a time.
 const REMOVED_AT_ONCE: usize = 1000;
 
+/// How long it leaves the database to others between two times: SQLite looks every 100 ms whether it is free.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
+
 /// The folder of a server.
 #[derive(Debug)]
 pub(crate) struct Store {
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     pub(crate) files: Arc<Files>,
     /// Held while this lives.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
-/// Whether it is a server that opens a folder, or somebody who looks after its accounts, perhaps beside one.
+/// Who opens a folder: a server, or somebody who looks after it, perhaps beside one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
+    /// Nobody else serves it meanwhile.
     Serving,
+    /// It is made if it is not there.
     Accounts,
+    /// It must be there.
+    Upkeep,
 }
 
 /// What a server holds while it runs; the first file in its folder.
 const LOCK: &str = "lock";
 
 /// The database.
-const DATABASE: &str = "server.db";
+pub(crate) const DATABASE: &str = "server.db";
 
 /// Refuses a folder that has something, and no database of a server: a vault, or somebody's home.
 fn check_own(folder: &Path) -> Result<()> {
@@ -73,18 +81,21 @@ impl Store {
     /// What is in `folder`, which is made if it is not there.
     ///
     /// # Errors
-    /// `InUse`, `NewerSchema`, `Database`, `Io`.
+    /// `InUse`, `NewerSchema`, `Database`, `Io`; `NoServer` for `Upkeep`.
     pub(crate) fn open(folder: &Path, purpose: Use) -> Result<Self> {
+        if purpose == Use::Upkeep && !folder.join(DATABASE).exists() {
+            return Err(Error::NoServer);
+        }
         check_own(folder)?;
         make_folder(folder)?;
         let lock = match purpose {
             Use::Serving => Some(lock(&folder.join(LOCK))?),
-            Use::Accounts => None,
+            Use::Accounts | Use::Upkeep => None,
         };
         let store = Self {
             ledger: Ledger::open(&folder.join(DATABASE))?,
             files: Arc::new(Files::open(folder)?),
-            _lock: lock,
+            lock,
         };
         if purpose == Use::Serving {
             for id in store.files.moving()? {
@@ -143,12 +154,12 @@ impl Store {
                 let _ = self.files.settle(id);
                 Ok(last)
             }
-            Err(error @ Error::Refused(_)) => Err(error),
-            Err(error) => {
-                // It may be durable all the same.
+            Err(error @ Error::Uncertain(_)) => {
+                // The next start finds out whether there is an object of this file.
                 incoming.keep();
                 Err(error)
             }
+            Err(error) => Err(error),
         }
     }
 
@@ -171,17 +182,30 @@ impl Store {
         }
     }
 
+    /// The lock and the files, once the database is closed and its log ended.
+    ///
+    /// # Errors
+    /// `InUse` if another process has the database open.
+    pub(crate) fn without_ledger(self, folder: &Path) -> Result<(Option<File>, Arc<Files>)> {
+        let Self {
+            ledger,
+            files,
+            lock,
+        } = self;
+        drop(ledger);
+        match folder.join(format!("{DATABASE}-wal")).exists() {
+            true => Err(Error::InUse),
+            false => Ok((lock, files)),
+        }
+    }
+
     pub(crate) fn find(&self, vault: &VaultKey, name: &ObjectName) -> Result<Option<Found>> {
         self.ledger.find(vault, name.as_str())
     }
 
     pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
-        self.remove_as(vault, name, Newest::Stays)
-    }
-
-    fn remove_as(&self, vault: &VaultKey, name: &ObjectName, newest: Newest) -> Result<()> {
-        let moved = |id| self.files.unsettle(id);
-        match self.ledger.remove(vault, name, newest, moved)? {
+        let moved = |id| self.files.unsettle(&[id]);
+        match self.ledger.remove(vault, name, moved)? {
             Some(id) => self.files.drop_file(id),
             None => Ok(()),
         }
@@ -289,17 +313,16 @@ impl Accounts {
         let account = self.0.ledger.account(name)?;
         // Nothing comes from here on.
         self.set_standing(name, Standing::Suspended)?;
+        let Store { ledger, files, .. } = &self.0;
         loop {
-            let some = self.0.ledger.some_of(account.id, REMOVED_AT_ONCE)?;
-            if some.is_empty() {
+            let moved = |some: &[_]| files.unsettle(some);
+            let some = ledger.remove_some(account.id, REMOVED_AT_ONCE, moved)?;
+            some.iter().try_for_each(|id| files.drop_file(*id))?;
+            if some.len() < REMOVED_AT_ONCE {
                 break;
             }
-            for (vault, object) in some {
-                let object =
-                    ObjectName::new(object).map_err(|error| Error::Lost(error.to_string()))?;
-                self.0.remove_as(&vault, &object, Newest::Goes)?;
-            }
+            std::thread::sleep(REMOVAL_PAUSE);
         }
-        self.0.ledger.remove_account(account.id)
+        ledger.remove_account(account.id)
     }
 }

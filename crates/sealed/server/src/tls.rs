@@ -25,7 +25,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::{Error, Result};
-use crate::files::make_folder;
+use crate::files::{make_folder, sync_folder};
 use crate::limits::CERTIFICATE_DAYS;
 
 /// How a server is spoken to.
@@ -44,6 +44,11 @@ pub enum Tls {
     Off,
 }
 
+/// Where its own certificate is.
+const FOLDER: &str = "tls";
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
+
 /// What accepts connections with TLS.
 pub(crate) struct Accepting {
     pub(crate) acceptor: TlsAcceptor,
@@ -55,7 +60,7 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
     let (certificate, key) = match tls {
         Tls::Off => return Ok(None),
         Tls::Files { certificate, key } => (certificate.clone(), key.clone()),
-        Tls::SelfSigned => own(&folder.join("tls"))?,
+        Tls::SelfSigned => own(&folder.join(FOLDER))?,
     };
     let cannot = |path: &Path| {
         let path = path.display().to_string();
@@ -80,7 +85,8 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(refuse)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Not HTTP/2: docs/adr/0035-a-server-of-our-own.md says why.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Some(Accepting {
         acceptor: TlsAcceptor::from(Arc::new(config)),
         fingerprint,
@@ -94,7 +100,7 @@ fn shown(digest: &[u8]) -> String {
 /// The server's own certificate and key in `folder`.
 fn own(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     make_folder(folder)?;
-    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
     if !certificate.exists() {
         let (certificate_pem, key_pem) =
             signed().map_err(|error| Error::Certificate(error.to_string()))?;
@@ -102,7 +108,24 @@ fn own(folder: &Path) -> Result<(PathBuf, PathBuf)> {
         write(&key, &key_pem)?;
         write(&certificate, &certificate_pem)?;
     }
+    // Also if it was there: a start that was cut off may have written it. After a cut devices would not know another one.
+    sync_folder(folder)?;
+    folder.parent().map_or(Ok(()), sync_folder)?;
     Ok((certificate, key))
+}
+
+/// Copies the server's own certificate and key from one folder of a server to another, if there are any.
+pub(crate) fn copy_own(from: &Path, to: &Path) -> Result<()> {
+    let (from, to) = (from.join(FOLDER), to.join(FOLDER));
+    for name in [KEY, CERTIFICATE] {
+        let bytes = match fs::read(from.join(name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            bytes => bytes.map_err(Error::io("reading the certificate of the server"))?,
+        };
+        make_folder(&to)?;
+        write(&to.join(name), &bytes)?;
+    }
+    sync_folder(&to)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

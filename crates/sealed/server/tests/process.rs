@@ -1,9 +1,10 @@
 //! The program `strongroom-server`: started, killed, stopped; its output and its log.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -35,15 +36,20 @@ struct Running {
     /// Where it listens, with the scheme.
     at: String,
     fingerprint: Option<String>,
+    /// What else it prints.
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Running {
     fn start(folder: &Path, listen: &str, further: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .arg("serve")
-            .arg(folder)
-            .args(["--listen", listen])
-            .args(further)
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").arg(folder);
+        command.args(["--listen", listen]).args(further);
+        Self::spawn(&mut command)
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -59,6 +65,7 @@ impl Running {
             child,
             at,
             fingerprint,
+            lines,
         }
     }
 
@@ -142,7 +149,12 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
             1,
             "only on this machine",
         ),
-        (&["serve", folder, "--certificate", "none"], 2, "--key"),
+        (
+            &["serve", folder, "--certificate", "none"],
+            1,
+            "needed together",
+        ),
+        (&["serve"], 1, "the folder of the server is missing"),
         (
             &["serve", folder, "--certificate", "none", "--key", "none"],
             1,
@@ -210,6 +222,141 @@ fn the_log_has_a_line_for_each_request_and_no_token_name_or_content() {
                 .any(|part| part == token.trim().as_bytes())
         );
     }
+}
+
+/// Goal: a check, a backup and `gc` say what they found, for people and for programs, and end with 1 if something is wrong. Method: a lost
+/// object, and a file that belongs to no object.
+#[test]
+fn the_folder_is_looked_after_on_the_command_line() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("srv");
+    let (folder, to) = (path.to_str().unwrap(), place.path().join("backup"));
+    let to = to.to_str().unwrap();
+    let token = ok(&["account", "add", folder, "anna"]);
+    let server = Running::start(&path, "127.0.0.1:0", &["--no-tls"]);
+    let vault = server.open(token.trim(), "anna/v");
+    let name = ObjectName::new("segments/a").unwrap();
+    vault.create(&name, b"abc".to_vec()).unwrap();
+    let garbage = path.join("objects/ab").join("ab".repeat(16));
+    std::fs::write(&garbage, "12345").unwrap();
+    assert_eq!(
+        ok(&["check", folder]),
+        "1 objects, 3 bytes, 0 problems\n1 files with 5 bytes belong to no object: `strongroom-server gc` removes them\n"
+    );
+    assert_eq!(
+        ok(&["gc", folder, "--dry-run"]),
+        "1 files with 5 bytes would be removed\n"
+    );
+    assert_eq!(ok(&["gc", folder, "--json"]), "{\"files\":1,\"bytes\":5}\n");
+    assert!(!garbage.exists());
+    assert_eq!(
+        ok(&["backup", folder, to]),
+        "1 objects, 1 of them copied now with 3 bytes, 0 problems\n"
+    );
+    assert_eq!(
+        ok(&["backup", folder, to, "--json"]),
+        "{\"objects\":1,\"copied\":0,\"copied_bytes\":0,\"problem_count\":0,\"problems\":[]}\n"
+    );
+    std::fs::remove_dir_all(path.join("objects")).unwrap();
+    let lost = "anna/v/segments/a: its file is missing from the folder of objects\n";
+    let (code, out, error) = run(&["check", folder, "--quick"]);
+    let expected = format!("{lost}1 objects, 3 bytes, 1 problems\n");
+    assert_eq!((code, out, error), (1, expected, String::new()));
+    let (code, out, _) = run(&["check", folder, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["problem_count"]), (1, &1.into()));
+    assert_eq!(report["problems"][0]["object"], "segments/a");
+    let other = format!("{to}-2");
+    let (code, out, _) = run(&["backup", folder, &other]);
+    assert!(code == 1 && out.starts_with(lost), "{code} {out}");
+    let none = place.path().join("none");
+    for command in ["check", "gc"] {
+        let (code, _, error) = run(&[command, none.to_str().unwrap()]);
+        assert!(code == 1 && error.contains("no database of a server"));
+    }
+    drop(server);
+}
+
+/// Goal: settings come from the command line, else from the environment, else from the file. Method: each place says another address.
+#[test]
+fn a_server_runs_with_settings_from_a_file_and_the_environment() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, file) = (place.path().join("srv"), place.path().join("server.toml"));
+    let text = |listen: &str| {
+        let folder = folder.display();
+        format!(
+            "folder = '{folder}'\nlisten = '{listen}'\nno_tls = true\nmetrics = '127.0.0.1:0'\n"
+        )
+    };
+    std::fs::write(&file, text("127.0.0.1:0")).unwrap();
+    let serve = || {
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").arg("--config").arg(&file);
+        command
+    };
+    let mut server = Running::spawn(&mut serve());
+    assert!(server.at.starts_with("http://127.0.0.1:"), "{}", server.at);
+    let metrics = server.lines.next().unwrap().unwrap();
+    assert!(metrics.starts_with("metrics at http://127.0.0.1:"));
+    assert_eq!(server.stop().0, Some(0));
+    // No machine has this address: the server would not start.
+    std::fs::write(&file, text("192.0.2.1:1")).unwrap();
+    let listen = |command: &mut Command, at: &str| {
+        command.env("STRONGROOM_SERVER_LISTEN", at);
+    };
+    let mut command = serve();
+    listen(&mut command, "127.0.0.1:0");
+    assert_eq!(Running::spawn(&mut command).stop().0, Some(0));
+    let mut command = serve();
+    listen(&mut command, "192.0.2.1:1");
+    command.args(["--listen", "127.0.0.1:0"]);
+    assert_eq!(Running::spawn(&mut command).stop().0, Some(0));
+    std::fs::write(&file, "listne = '127.0.0.1:0'").unwrap();
+    let (code, _, error) = run(&["serve", "--config", file.to_str().unwrap()]);
+    assert!(
+        code == 1 && error.contains("server.toml") && error.contains("unknown field `listne`"),
+        "{error}"
+    );
+}
+
+/// Goal: the numbers are there for whoever may ask, and name nobody. Method: an account, a vault and an object with names that stand out.
+#[test]
+fn metrics_count_and_name_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_str().unwrap();
+    let token = ok(&["account", "add", folder, "canary-account"]);
+    let metrics = ["--no-tls", "--metrics", "127.0.0.1:0"];
+    let mut server = Running::start(place.path(), "127.0.0.1:0", &metrics);
+    let vault = server.open(token.trim(), "canary-account/canary-vault");
+    let name = ObjectName::new("segments/canary-object").unwrap();
+    vault.create(&name, vec![1; 12_345]).unwrap();
+    assert!(vault.read(&name, 99_999).unwrap().is_some());
+    let line = server.lines.next().unwrap().unwrap();
+    let at = line.strip_prefix("metrics at http://").unwrap();
+    let (at, path) = at.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(at).unwrap();
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    for expected in [
+        "strongroom_requests_total{method=\"PUT\",route=\"/v1/vaults/{account}/{vault}/objects/{*name}\",status=\"201\"} 1",
+        "strongroom_received_bytes_total 12345",
+        "strongroom_sent_bytes_total 12345",
+        "strongroom_stored_bytes 12345",
+        "strongroom_accounts 1",
+        "strongroom_objects 1",
+    ] {
+        assert!(
+            text.lines().any(|line| line == expected),
+            "{expected}: {text}"
+        );
+    }
+    assert!(!text.contains("canary") && !text.contains(token.trim()));
+    assert_eq!(server.stop().0, Some(0));
 }
 
 /// Goal: what was answered as created is there after a kill at any moment, whole, nothing else is left, and clients go on. Method: four

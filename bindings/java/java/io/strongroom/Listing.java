@@ -6,7 +6,7 @@ import java.util.Queue;
 
 /** Reads the names in a directory, or the paths of everything below it, page by page. Not for several threads at once. */
 final class Listing implements AutoCloseable {
-    private final Object vault;
+    private final Vault vault;
     private final byte[] path;
     private final Handle handle;
     private final Queue<Entry> page = new ArrayDeque<>();
@@ -23,7 +23,7 @@ final class Listing implements AutoCloseable {
         }
     }
 
-    Listing(Object vault, byte[] path, long number) {
+    Listing(Vault vault, byte[] path, long number) {
         this.vault = vault;
         this.path = path;
         this.handle = new Handle(this, number, false);
@@ -33,7 +33,7 @@ final class Listing implements AutoCloseable {
     Entry next() throws IOException {
         if (page.isEmpty() && !ended) {
             Reader answer = new Reader(handle.ask(path, null, Native::page));
-            page.addAll(answer.list(() -> new Entry(answer.bytes(), NodeAttributes.read(vault, answer))));
+            page.addAll(answer.list(() -> new Entry(answer.bytes(), NodeAttributes.read(vault.identity(), answer))));
             ended = page.isEmpty();
         }
         return page.poll();

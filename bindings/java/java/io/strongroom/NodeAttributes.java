@@ -38,21 +38,21 @@ public final class NodeAttributes implements PosixFileAttributes {
     private static final long NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final PosixFilePermission[] PERMISSIONS = PosixFilePermission.values();
 
-    private final Object fileSystem;
+    private final Object vault;
     private final long[] numbers;
 
-    /** {@code fileSystem} tells nodes of two vaults apart. */
-    NodeAttributes(Object fileSystem, long[] numbers) {
-        this.fileSystem = fileSystem;
+    /** {@code vault} tells nodes of two vaults apart: see {@link Tree#identity}. */
+    NodeAttributes(Object vault, long[] numbers) {
+        this.vault = vault;
         this.numbers = numbers;
     }
 
-    static NodeAttributes read(Object fileSystem, Reader answer) {
+    static NodeAttributes read(Object vault, Reader answer) {
         long[] numbers = new long[COUNT];
         for (int index = 0; index < COUNT; index++) {
             numbers[index] = answer.number();
         }
-        return new NodeAttributes(fileSystem, numbers);
+        return new NodeAttributes(vault, numbers);
     }
 
     /** What it is. */
@@ -152,7 +152,7 @@ public final class NodeAttributes implements PosixFileAttributes {
 
     @Override
     public Object fileKey() {
-        return new FileKey(fileSystem, numbers[0]);
+        return new FileKey(vault, numbers[0]);
     }
 
     @Override
@@ -205,17 +205,17 @@ public final class NodeAttributes implements PosixFileAttributes {
 
     /** A node of a vault. */
     private static final class FileKey {
-        private final Object fileSystem;
+        private final Object vault;
         private final long inode;
 
-        FileKey(Object fileSystem, long inode) {
-            this.fileSystem = fileSystem;
+        FileKey(Object vault, long inode) {
+            this.vault = vault;
             this.inode = inode;
         }
 
         @Override
         public boolean equals(Object other) {
-            return other instanceof FileKey && ((FileKey) other).fileSystem == fileSystem && ((FileKey) other).inode == inode;
+            return other instanceof FileKey && ((FileKey) other).vault.equals(vault) && ((FileKey) other).inode == inode;
         }
 
         @Override

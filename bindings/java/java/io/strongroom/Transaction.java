@@ -63,7 +63,7 @@ public final class Transaction implements AutoCloseable {
     }
 
     NodeAttributes stat(byte[] path, boolean follow) throws IOException {
-        return new NodeAttributes(vault, handle.ask(path, null, transaction -> Native.stat(transaction, path, follow)));
+        return new NodeAttributes(vault.identity(), handle.ask(path, null, transaction -> Native.stat(transaction, path, follow)));
     }
 
     List<byte[]> names(byte[] path) throws IOException {

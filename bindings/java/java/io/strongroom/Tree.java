@@ -36,6 +36,11 @@ public abstract class Tree implements AutoCloseable {
     /** The vault itself, or that of a snapshot. */
     abstract Vault vault();
 
+    /** What all openings of its vault folder have in common, and no others. */
+    final Object identity() {
+        return vault().files().identity();
+    }
+
     final Handle handle() {
         return handle;
     }
@@ -47,7 +52,7 @@ public abstract class Tree implements AutoCloseable {
     // ---- by the bytes of paths
 
     NodeAttributes stat(byte[] path, boolean follow) throws IOException {
-        return new NodeAttributes(vault(), handle.ask(path, null, tree -> Native.stat(tree, path, follow)));
+        return new NodeAttributes(identity(), handle.ask(path, null, tree -> Native.stat(tree, path, follow)));
     }
 
     byte[] readLink(byte[] path) throws IOException {

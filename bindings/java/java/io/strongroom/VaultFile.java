@@ -134,7 +134,7 @@ public final class VaultFile implements AutoCloseable {
 
     /** What {@code stat} shows. */
     public NodeAttributes attributes() throws IOException {
-        return new NodeAttributes(tree.vault(), ask(Native::fileStat));
+        return new NodeAttributes(tree.identity(), ask(Native::fileStat));
     }
 
     /** Cuts the file, or extends it by a hole. */

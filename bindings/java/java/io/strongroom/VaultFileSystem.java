@@ -5,9 +5,11 @@ import java.net.URI;
 import java.nio.file.ClosedFileSystemException;
 import java.nio.file.FileStore;
 import java.nio.file.FileSystem;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.PathMatcher;
 import java.nio.file.WatchService;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.UserPrincipalLookupService;
 import java.nio.file.spi.FileSystemProvider;
 import java.util.ArrayList;
@@ -26,6 +28,7 @@ final class VaultFileSystem extends FileSystem {
     private final List<byte[]> doomed = new ArrayList<>();
 
     private volatile boolean open = true;
+    private volatile Object identity;
 
     /** Makes the file system of a tree that is being made. */
     interface Maker {
@@ -35,6 +38,21 @@ final class VaultFileSystem extends FileSystem {
     VaultFileSystem(Tree tree, boolean readOnly) {
         this.tree = tree;
         this.readOnly = readOnly;
+    }
+
+    /** Notes what tells the vault in {@code folder} from others, wherever its folder is moved. */
+    void identify(Path folder) {
+        Object key = null;
+        try {
+            key = Files.readAttributes(folder, BasicFileAttributes.class).fileKey();
+        } catch (IOException movedMeanwhile) {
+            // Its path has to do.
+        }
+        identity = key == null ? folder : key;
+    }
+
+    Object identity() {
+        return identity;
     }
 
     Tree tree() {

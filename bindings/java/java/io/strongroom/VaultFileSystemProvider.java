@@ -84,6 +84,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
     }
 
     static void opened(Path folder, VaultFileSystem fileSystem) {
+        fileSystem.identify(real(folder));
         synchronized (OPEN) {
             if (find(folder) == null) {
                 OPEN.put(real(folder), new WeakReference<>(fileSystem));
@@ -337,6 +338,14 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         return Set.copyOf(Arrays.asList(options));
     }
 
+    /** Whether the paths are those of one snapshot or vault, which may have been opened twice. */
+    private static boolean areOfOneTree(VaultPath one, VaultPath other) {
+        Tree first = one.tree();
+        Tree second = other.tree();
+        return first == second
+                || first instanceof Vault && second instanceof Vault && first.identity().equals(second.identity());
+    }
+
     /** Removes what is at {@code to}, if that may be; gives whether there is anything to do, which there is not for one and the same file. */
     private static boolean makeRoom(VaultPath from, VaultPath to, NodeAttributes node, boolean replaces) throws IOException {
         NodeAttributes there;
@@ -345,7 +354,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         } catch (NoSuchFileException nothing) {
             return true;
         }
-        if (there.fileKey().equals(node.fileKey()) && from.tree() == to.tree()) {
+        if (there.fileKey().equals(node.fileKey()) && areOfOneTree(from, to)) {
             return false;
         }
         if (!replaces) {
@@ -414,7 +423,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         VaultPath from = writable(source);
         VaultPath to = writable(target);
         boolean isAtomic = chosen.contains(StandardCopyOption.ATOMIC_MOVE);
-        if (from.tree() != to.tree()) {
+        if (!areOfOneTree(from, to)) {
             if (isAtomic) {
                 throw new AtomicMoveNotSupportedException(source.toString(), target.toString(), "the two paths are in different vaults");
             }
@@ -470,7 +479,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         if (path.equals(other)) {
             return true;
         }
-        if (!(other instanceof VaultPath) || ((VaultPath) other).tree() != one.tree()) {
+        if (!(other instanceof VaultPath) || !areOfOneTree(one, (VaultPath) other)) {
             return false;
         }
         VaultPath two = open(other);

@@ -471,6 +471,25 @@ class FilesTest {
 
     // ---- file systems
 
+    /** Failed before: a file was removed to make room for itself, and was gone. */
+    @Test
+    void aVaultThatIsOpenTwiceIsOneForCopiesAndMoves() throws Exception {
+        Path first = write(path("/f"), "content");
+        try (Vault again = Vaults.open(place.resolve("vault"), Vaults.options())) {
+            Path second = again.path("/f");
+            assertTrue(Files.isSameFile(first, second));
+            Files.copy(first, second, StandardCopyOption.REPLACE_EXISTING);
+            Files.move(first, second, StandardCopyOption.REPLACE_EXISTING);
+            Files.move(first, second);
+            assertEquals("content", content(second));
+            Files.copy(first, again.path("/copy"));
+            Files.move(first, again.path("/moved"), StandardCopyOption.ATOMIC_MOVE);
+            assertTrue(Files.notExists(first));
+            assertEquals("content", content(path("/copy")));
+            assertEquals("content", content(path("/moved")));
+        }
+    }
+
     @Test
     void aVaultIsFoundByItsUri() throws Exception {
         Path folder = place.resolve("by uri");

@@ -1,11 +1,16 @@
 //! `cp` and `mv` inside a vault: content is shared and never copied.
+//!
+//! A copy keeps what `put` keeps: owner, mode, times, extended attributes, and hard links between files of one command.
 
 use strongroom::filesystem::{
-    Attributes, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
+    Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,
+    XattrMode,
 };
 use strongroom::{Error, FileOptions, Links, Vault};
 
-use super::placing::{directory_of, has_parent, is_directory, place};
+use super::keep::LinkTable;
+use super::placing::{directory_of, has_parent, is_directory, place, place_dressed, place_link};
+use super::targets::Targets;
 use crate::arguments::copy::Transfer;
 use crate::arguments::location::{Location, join, last_name};
 use crate::commands::opening::{Intent, same_vault, with};
@@ -15,6 +20,7 @@ use crate::terminal::printable::show;
 
 /// Copies.
 pub(crate) fn copy(arguments: &Transfer) -> Result<()> {
+    let mut links = LinkTable::new();
     each(arguments, |vault, source, target, mode| {
         if is_inside(target, &source.path) {
             return Err(Failure::usage(format!(
@@ -22,26 +28,8 @@ pub(crate) fn copy(arguments: &Transfer) -> Result<()> {
                 show(target)
             )));
         }
-        let mut failures = Failures::default();
-        for step in Walk::new(vault, &source.path, usize::MAX)? {
-            let step = step?;
-            if step.at == At::Again {
-                failures.note(Err(step.again()));
-                continue;
-            }
-            let relative = step
-                .path
-                .strip_prefix(source.path.as_slice())
-                .unwrap_or_default();
-            let relative = relative.strip_prefix(b"/").unwrap_or(relative);
-            let to = if relative.is_empty() {
-                target.to_vec()
-            } else {
-                join(target, relative)
-            };
-            failures.note(copy_step(vault, &step, &to, mode).about(show(&step.path)));
-        }
-        failures.end()
+        let links = &mut links;
+        Copying { vault, mode, links }.tree(&source.path, target)
     })
 }
 
@@ -76,12 +64,15 @@ fn each(
             has_parent(vault, &target)?;
         }
         let mut failures = Failures::default();
+        let mut targets = Targets::default();
         for source in &sources {
             let target = match last_name(&source.path) {
                 Some(name) if into => join(&target.path, name),
                 _ => target.path.clone(),
             };
-            failures.note(work(vault, source, &target, mode).about(source.shown()));
+            let result = targets.take(&target, &source.path);
+            let result = result.and_then(|()| work(vault, source, &target, mode));
+            failures.note(result.about(source.shown()));
         }
         failures.end()
     })
@@ -98,54 +89,170 @@ fn is_inside(path: &[u8], directory: &[u8]) -> bool {
     names(path).starts_with(&names(directory))
 }
 
-fn copy_step(vault: &Vault, step: &Step, to: &[u8], mode: RenameMode) -> Result<()> {
-    match (step.at, step.attributes.kind) {
-        (At::Again, _) => Err(step.again()),
-        (At::Enter, _) => match vault.make_directory(to, 0o700) {
+/// A copy under way.
+struct Copying<'a> {
+    vault: &'a Vault,
+    mode: RenameMode,
+    /// Of files with several names: where the copy is, and its inode.
+    links: &'a mut LinkTable<InodeId, (Vec<u8>, InodeId)>,
+}
+
+impl Copying<'_> {
+    fn tree(&mut self, source: &[u8], target: &[u8]) -> Result<()> {
+        let mut failures = Failures::default();
+        let mut walk = Walk::new(self.vault, source, usize::MAX)?;
+        while let Some(step) = walk.next() {
+            let step = step?;
+            if step.at == At::Again {
+                failures.note(Err(step.again()));
+                continue;
+            }
+            let relative = step.path.strip_prefix(source).unwrap_or_default();
+            let relative = relative.strip_prefix(b"/").unwrap_or(relative);
+            let to = if relative.is_empty() {
+                target.to_vec()
+            } else {
+                join(target, relative)
+            };
+            let done = self.step(&step, &to);
+            if done.is_err() {
+                // Its target is no directory: nothing is copied below it, and it must not get the attributes of a directory.
+                walk.pass_by(&step);
+            }
+            failures.note(done.about(show(&step.path)));
+        }
+        failures.end()
+    }
+
+    fn step(&mut self, step: &Step, to: &[u8]) -> Result<()> {
+        match step.at {
+            At::Again => Err(step.again()),
+            At::Enter => self.enter(to),
+            At::Leave => {
+                let xattrs = self.xattrs_of(step)?;
+                self.dress(step, &xattrs, to, Links::Follow)
+            }
+            At::Node => self.node(step, to),
+        }
+    }
+
+    /// Makes a directory, or takes the one that is there.
+    fn enter(&self, to: &[u8]) -> Result<()> {
+        match self.vault.make_directory(to, 0o700) {
             Ok(_) => Ok(()),
             Err(Error::File(FileError::Exists))
-                if vault.attributes(to, Links::Follow)?.kind == NodeKind::Directory =>
+                if self.vault.attributes(to, Links::Follow)?.kind == NodeKind::Directory =>
             {
                 Ok(())
             }
             Err(error) => Err(error.into()),
-        },
-        (At::Leave, _) => Ok(vault
-            .set_attributes(to, Links::Follow, &same(&step.attributes))
-            .map(drop)?),
-        (At::Node, NodeKind::File) => {
-            let source = vault.open_file(&step.path, FileOptions::new().read())?;
-            let copy = vault.unnamed_file(directory_of(to), step.attributes.mode)?;
-            let mut offset = 0;
-            loop {
-                let count = source.copy_range(offset, &copy, offset, u64::MAX >> 1)?;
-                if count == 0 {
-                    break;
-                }
-                offset += count;
+        }
+    }
+
+    fn node(&mut self, step: &Step, to: &[u8]) -> Result<()> {
+        let Attributes {
+            kind, nlink, inode, ..
+        } = step.attributes;
+        if nlink > 1
+            && let Some(copy) = self.links.take(&inode)
+            && place_link(self.vault, &copy, to, self.mode)?
+        {
+            return Ok(());
+        }
+        let made = match kind {
+            NodeKind::File => self.file(step, to)?,
+            NodeKind::Symlink => {
+                let target = self.vault.read_link(&step.path)?;
+                self.small(step, to, |vault, name| vault.make_symlink(&target, name))?
             }
-            copy.set_len(source.attributes()?.size)?;
-            copy.set_attributes(&same(&step.attributes))?;
-            place(vault, to, mode, |name| vault.name_file(&copy, name))
+            kind => {
+                let (mode, rdev) = (step.attributes.mode, step.attributes.rdev);
+                self.small(step, to, |vault, name| {
+                    vault.make_node(name, kind, mode, rdev)
+                })?
+            }
+        };
+        self.links.put(inode, (to.to_vec(), made), u64::from(nlink));
+        Ok(())
+    }
+
+    fn file(&self, step: &Step, to: &[u8]) -> Result<InodeId> {
+        let (vault, options) = (self.vault, FileOptions::new().read());
+        let source = vault.open_file(&step.path, options)?;
+        let copy = vault.unnamed_file(directory_of(to), step.attributes.mode)?;
+        let mut offset = 0;
+        loop {
+            let count = source.copy_range(offset, &copy, offset, u64::MAX >> 1)?;
+            if count == 0 {
+                break;
+            }
+            offset += count;
         }
-        (At::Node, NodeKind::Symlink) => {
-            let target = vault.read_link(&step.path)?;
-            place(vault, to, mode, |name| {
-                vault.make_symlink(&target, name).map(drop)
-            })
+        copy.set_len(source.attributes()?.size)?;
+        let inode = copy.set_attributes(&same(&step.attributes))?.inode;
+        let xattrs = self.xattrs_of(step)?;
+        if xattrs.is_empty() {
+            place(vault, to, self.mode, |name| vault.name_file(&copy, name))?;
+        } else {
+            place_dressed(vault, to, self.mode, |beside| {
+                vault.name_file(&copy, beside)?;
+                self.dress(step, &xattrs, beside, Links::Stay)
+            })?;
         }
-        (At::Node, kind) => {
-            let (permissions, rdev) = (step.attributes.mode, step.attributes.rdev);
-            place(vault, to, mode, |name| {
-                vault.make_node(name, kind, permissions, rdev).map(drop)
-            })
+        Ok(inode)
+    }
+
+    /// Makes what has no content, with all that belongs to it, and names it.
+    fn small(
+        &self,
+        step: &Step,
+        to: &[u8],
+        make: impl FnOnce(&Vault, &[u8]) -> strongroom::Result<Attributes>,
+    ) -> Result<InodeId> {
+        let xattrs = self.xattrs_of(step)?;
+        let mut inode = None;
+        place_dressed(self.vault, to, self.mode, |beside| {
+            inode = Some(make(self.vault, beside)?.inode);
+            self.dress(step, &xattrs, beside, Links::Stay)
+        })?;
+        inode.ok_or_else(|| Error::File(FileError::Stale).into())
+    }
+
+    /// All extended attributes, as the copy is in the same vault.
+    fn xattrs_of(&self, step: &Step) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut xattrs = Vec::new();
+        for name in self.vault.xattrs(&step.path, Links::Stay)? {
+            match self.vault.xattr(&step.path, Links::Stay, &name) {
+                Ok(value) => xattrs.push((name, value)),
+                // Removed meanwhile.
+                Err(Error::File(FileError::NoAttribute)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(xattrs)
+    }
+
+    /// Gives the copy at `path` the attributes of the node; the owner first, as a change of it takes capabilities.
+    fn dress(
+        &self,
+        step: &Step,
+        xattrs: &[(Vec<u8>, Vec<u8>)],
+        path: &[u8],
+        links: Links,
+    ) -> Result<()> {
+        self.vault
+            .set_attributes(path, links, &same(&step.attributes))?;
+        for (name, value) in xattrs {
+            self.vault
+                .set_xattr(path, links, name, value, XattrMode::Set)?;
+        }
+        Ok(())
     }
 }
 
 fn same(attributes: &Attributes) -> SetAttributes {
     SetAttributes {
-        mode: Some(attributes.mode),
+        mode: (attributes.kind != NodeKind::Symlink).then_some(attributes.mode),
         uid: Some(attributes.uid),
         gid: Some(attributes.gid),
         atime: Some(SetTime::At(attributes.atime)),

@@ -1,6 +1,7 @@
 //! `get`: copies files and directories out of a vault.
 //!
-//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault.
+//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault. A
+//! target that the user named is replaced only if it is a regular file, or a link to one.
 //! Files that are unchanged are skipped without being opened.
 
 use std::collections::HashSet;
@@ -18,8 +19,9 @@ use strongroom::{Error, FileOptions, Links, Vault};
 use super::account::Account;
 use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
-use super::mirror::{self, below, is_in_the_way};
+use super::mirror::{self, is_in_the_way};
 use super::placing::beside;
+use super::targets::{Targets, check_named};
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
@@ -154,6 +156,7 @@ struct Getting<'a> {
     progress: Progress,
     failures: Failures,
     account: Account,
+    targets: Targets,
     /// Of files with several names: where the first one is, and its device and inode there.
     links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
 }
@@ -177,6 +180,7 @@ impl<'a> Getting<'a> {
             progress: Progress::new(copying.quiet),
             failures: Failures::default(),
             account: Account::default(),
+            targets: Targets::default(),
             links: LinkTable::new(),
         }
     }
@@ -190,9 +194,12 @@ impl<'a> Getting<'a> {
     fn source(&mut self, source: &Location, target: &Path, into: bool) -> Result<()> {
         let top = match last_name(&source.path) {
             Some(name) if into => target.join(OsStr::from_bytes(name)),
-            // The root: what is in it goes into the target itself.
+            // The root: what is in it goes into the target itself, also if that was named by a link.
+            None if into && target.is_symlink() => fs::canonicalize(target)?,
             _ => target.to_owned(),
         };
+        let key = top.as_os_str().as_bytes();
+        self.targets.take(key, &source.path)?;
         let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
         let mut levels: Vec<Level> = Vec::new();
         while let Some(step) = walk.next() {
@@ -218,6 +225,7 @@ impl<'a> Getting<'a> {
             let local = match step.at {
                 At::Leave => levels[step.depth].local.clone(),
                 _ => match (levels.last_mut(), last_name(&step.path)) {
+                    (None, _) if !into => Some(check_named(&top, &step.attributes)?),
                     (None, _) => Some(top.clone()),
                     (Some(level), Some(name)) => level.child(name, self.copying.delete),
                     (Some(_), None) => None,
@@ -255,7 +263,7 @@ impl<'a> Getting<'a> {
             && is_in_the_way(now.kind, step.attributes.kind)
         {
             let patterns = &self.copying.exclude;
-            self.account.removed += mirror::remove_local(local, relative, patterns)?;
+            mirror::remove_local(local, relative, patterns, &mut self.account.removed)?;
         }
         match step.at {
             At::Enter => make_directory(local),
@@ -271,15 +279,9 @@ impl<'a> Getting<'a> {
         all: &HashSet<Vec<u8>>,
     ) -> Result<()> {
         if self.copying.delete {
-            for entry in fs::read_dir(local)? {
-                let name = entry?.file_name();
-                if !all.contains(name.as_bytes()) {
-                    interrupt::check()?;
-                    let (path, relative) = (local.join(&name), below(relative, name.as_bytes()));
-                    let patterns = &self.copying.exclude;
-                    self.account.removed += mirror::remove_local(&path, &relative, patterns)?;
-                }
-            }
+            let patterns = &self.copying.exclude;
+            let removed = &mut self.account.removed;
+            mirror::remove_local_others(local, relative, all, patterns, removed)?;
         }
         self.leave_directory(step, local)
     }

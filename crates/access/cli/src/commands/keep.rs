@@ -219,7 +219,8 @@ impl Dress<'_> {
         self.put(&Onto::Name(local), account)
     }
 
-    /// Owner first, as a change of it takes bits from the mode and capabilities; times last.
+    /// Owner first, as a change of it takes bits from the mode and capabilities. The mode after the extended attributes, as it
+    /// may forbid to set them; times last.
     fn put(&self, onto: &Onto<'_>, account: &mut Account) -> Result<()> {
         let Attributes { kind, uid, gid, .. } = *self.attributes;
         let mut owners = self.owners;
@@ -234,7 +235,6 @@ impl Dress<'_> {
             let why = "the copy has another owner than the file";
             account.left_out(self.subject, "the set-user-id bits", why);
         }
-        set_mode(onto, kind, mode)?;
         for (name, value) in self.xattrs {
             let set = match onto {
                 Onto::File(file) => fsetxattr(file, name.as_slice(), value, XattrFlags::empty()),
@@ -244,6 +244,7 @@ impl Dress<'_> {
                 account.left_out(self.subject, show(name), io::Error::from(error));
             }
         }
+        set_mode(onto, kind, mode)?;
         set_times(onto, self.attributes)
     }
 }

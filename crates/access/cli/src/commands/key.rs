@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::{
-    AddKey, AgeRecipient, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
-    SystemRandom, describe, list_slots,
+    AddKey, AgeRecipient, Error, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo,
+    SlotKind, SystemRandom, describe, list_slots,
 };
 
 use super::device::devices;
@@ -109,12 +109,18 @@ fn add(arguments: &KeyAdd) -> Result<()> {
     let mut keys = open(&arguments.vault, &arguments.common.secret)?;
     let (kind, new, code) = new_key(arguments)?;
     let added = keys.add(&arguments.label, new);
-    if let (Err(_), Some(path)) = (&added, &arguments.new_key_file) {
+    // After the other errors nothing was added.
+    if matches!(added, Ok(()) | Err(Error::KeysChanged { .. })) {
+        show_added(arguments, kind, code.as_ref())?;
+    } else if let Some(path) = &arguments.new_key_file {
         // It opens nothing. That it cannot be removed would only hide the reason of the failure.
         let _ = std::fs::remove_file(path);
     }
-    added?;
-    let text = code.as_ref().map(RecoveryCode::text);
+    Ok(added?)
+}
+
+fn show_added(arguments: &KeyAdd, kind: &str, code: Option<&RecoveryCode>) -> Result<()> {
+    let text = code.map(RecoveryCode::text);
     if arguments.common.json {
         return print_json(&AddedJson {
             kind,
@@ -168,7 +174,20 @@ fn remove(arguments: &KeyRemove) -> Result<()> {
     let slot = find(&slots, &arguments.key)?;
     confirm_last(&slots, slot)?;
     let mut keys = open(&arguments.vault, &arguments.secret)?;
-    Ok(while_keys_change(&arguments.vault, || keys.remove(slot))?)
+    while_keys_change(&arguments.vault, || keys.remove(slot))?;
+    tell_of_other_devices(&keys);
+    Ok(())
+}
+
+/// Says where a key that was removed may open something yet.
+fn tell_of_other_devices(keys: &Keys) {
+    let others = keys.other_devices();
+    if !others.is_empty() {
+        tell(&format!(
+            "strongroom: the vault has other devices: {}. Anyone who had the old key, and could read the folder of one of them, may know the keys of that device. To replace these keys, run on that device `strongroom sync`, then `strongroom device remove` without an id, then `strongroom sync`",
+            others.join(", ")
+        ));
+    }
 }
 
 /// Says of the last passphrase that it is, and asks a person who sits there.
@@ -247,6 +266,9 @@ fn change(arguments: &KeyChange) -> Result<()> {
     };
     let vault = show_path(&arguments.vault);
     let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
-    let change = || keys.change_passphrase(slot, passphrase);
-    Ok(while_keys_change(&arguments.vault, change)?)
+    while_keys_change(&arguments.vault, || {
+        keys.change_passphrase(slot, passphrase)
+    })?;
+    tell_of_other_devices(&keys);
+    Ok(())
 }

@@ -2,13 +2,18 @@
 //!
 //! Takes   a directory, and the names that its source has
 //! Gives   the number of removed nodes
-//! Never   removes a node that a pattern excludes, or a directory with such a node in it; never follows a link
+//! Never   removes a node that a pattern excludes, or a directory with such a node in it; never follows a link, also not one that
+//!         somebody puts in the place of a directory meanwhile
 
-use std::fs::{self, ReadDir};
-use std::io::ErrorKind;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Vault};
 
@@ -16,6 +21,7 @@ use crate::arguments::location::join;
 use crate::arguments::pattern::{Exclude, excludes};
 use crate::commands::walk::{At, Step, Walk};
 use crate::terminal::failure::{About, Result};
+use crate::terminal::interrupt;
 use crate::terminal::printable::{show, show_path};
 
 /// The path of `name` in the directory `path`, both relative.
@@ -38,7 +44,10 @@ pub(super) fn remove(
     while let Some(step) = walk.next() {
         let step = step?;
         let below_it = step.path.strip_prefix(path).unwrap_or_default();
-        let named = [relative, below_it].concat();
+        let named = match below_it.strip_prefix(b"/") {
+            Some(below_it) => below(relative, below_it),
+            None => relative.to_vec(),
+        };
         if step.at != At::Leave && excludes(patterns, &named, step.at == At::Enter) {
             walk.pass_by(&step);
             continue;
@@ -70,69 +79,198 @@ pub(super) fn is_in_the_way(now: NodeKind, wanted: NodeKind) -> bool {
     (now == NodeKind::Directory) != (wanted == NodeKind::Directory)
 }
 
-/// A local directory that is being removed.
-struct Going {
+/// The place of a local node that is to be removed.
+struct Place {
+    /// In the directory that holds it.
+    name: OsString,
+    /// For messages: it is not used again, because it may contain links by now.
     path: PathBuf,
+    /// As patterns name it.
     relative: Vec<u8>,
-    entries: ReadDir,
 }
 
-/// Removes what is at the local `path`, as `remove` does.
-pub(super) fn remove_local(path: &Path, relative: &[u8], patterns: &[Exclude]) -> Result<u64> {
-    let mut levels = Vec::new();
-    let mut count = 0;
-    count += leave_or_enter(path, relative, patterns, &mut levels)?;
-    while let Some(level) = levels.last_mut() {
-        match level.entries.next() {
-            Some(entry) => {
-                let name = entry?.file_name();
-                let (path, relative) = (
-                    level.path.join(&name),
-                    below(&level.relative, name.as_bytes()),
-                );
-                count += leave_or_enter(&path, &relative, patterns, &mut levels)?;
-            }
-            None => {
-                match fs::remove_dir(&level.path) {
-                    // It holds what a pattern names.
-                    Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-                    removed => {
-                        removed.about(show_path(&level.path))?;
-                        count += 1;
-                    }
-                }
-                levels.pop();
-            }
+impl Place {
+    fn child(&self, name: &OsStr) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: self.path.join(name),
+            relative: below(&self.relative, name.as_bytes()),
         }
     }
-    Ok(count)
 }
 
-fn leave_or_enter(
+/// A local directory that is being removed.
+struct Going {
+    place: Place,
+    entries: Dir,
+}
+
+/// Removes from the local directory `path` all but the names `all`, as `remove` does. Adds to `removed` how many nodes went.
+pub(super) fn remove_local_others(
+    path: &Path,
+    relative: &[u8],
+    all: &HashSet<Vec<u8>>,
+    patterns: &[Exclude],
+    removed: &mut u64,
+) -> Result<()> {
+    let place = Place {
+        name: path.as_os_str().to_owned(),
+        path: path.to_owned(),
+        relative: relative.to_vec(),
+    };
+    let mut entries = open(CWD, &place)?;
+    while let Some(name) = next_name(&mut entries, &place)? {
+        if !all.contains(name.as_bytes()) {
+            interrupt::check()?;
+            remove_in(fd(&entries)?, place.child(&name), patterns, removed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is at the local `path`, as `remove` does. Adds to `removed` how many nodes went.
+pub(super) fn remove_local(
     path: &Path,
     relative: &[u8],
     patterns: &[Exclude],
-    levels: &mut Vec<Going>,
-) -> Result<u64> {
-    let found = fs::symlink_metadata(path).about(show_path(path))?;
-    if excludes(patterns, relative, found.is_dir()) {
-        return Ok(0);
-    }
-    if !found.is_dir() {
-        fs::remove_file(path).about(show_path(path))?;
-        return Ok(1);
-    }
-    levels.push(Going {
+    removed: &mut u64,
+) -> Result<()> {
+    let place = Place {
+        name: path.as_os_str().to_owned(),
         path: path.to_owned(),
         relative: relative.to_vec(),
-        entries: fs::read_dir(path).about(show_path(path))?,
-    });
-    Ok(0)
+    };
+    remove_in(CWD, place, patterns, removed)
+}
+
+/// Every directory is opened in the one that holds it, and emptied by that: a link that takes its name meanwhile leads nowhere.
+fn remove_in(
+    top: BorrowedFd<'_>,
+    place: Place,
+    patterns: &[Exclude],
+    removed: &mut u64,
+) -> Result<()> {
+    let mut levels: Vec<Going> = Vec::new();
+    levels.extend(leave_or_enter(top, place, patterns, removed)?);
+    while let Some(level) = levels.last_mut() {
+        if let Some(name) = next_name(&mut level.entries, &level.place)? {
+            let (directory, place) = (fd(&level.entries)?, level.place.child(&name));
+            let entered = leave_or_enter(directory, place, patterns, removed)?;
+            levels.extend(entered);
+            continue;
+        }
+        let Some(Going { place, .. }) = levels.pop() else {
+            break;
+        };
+        let parent = match levels.last() {
+            Some(level) => fd(&level.entries)?,
+            None => top,
+        };
+        match unlinkat(parent, &place.name, AtFlags::REMOVEDIR) {
+            // It holds what a pattern names.
+            Err(Errno::NOTEMPTY) => {}
+            gone => {
+                gone.map_err(io::Error::from)
+                    .about(show_path(&place.path))?;
+                *removed += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn leave_or_enter(
+    parent: BorrowedFd<'_>,
+    place: Place,
+    patterns: &[Exclude],
+    removed: &mut u64,
+) -> Result<Option<Going>> {
+    let shown = || show_path(&place.path);
+    let found = statat(parent, &place.name, AtFlags::SYMLINK_NOFOLLOW);
+    let found = found.map_err(io::Error::from).about(shown())?;
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    if excludes(patterns, &place.relative, is_directory) {
+        return Ok(None);
+    }
+    if !is_directory {
+        let gone = unlinkat(parent, &place.name, AtFlags::empty());
+        gone.map_err(io::Error::from).about(shown())?;
+        *removed += 1;
+        return Ok(None);
+    }
+    let entries = open(parent, &place)?;
+    Ok(Some(Going { place, entries }))
+}
+
+/// Opens a directory, and nothing that a link in its place leads to.
+fn open(parent: BorrowedFd<'_>, place: &Place) -> Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(parent, &place.name, flags, Mode::empty()).and_then(Dir::new);
+    opened
+        .map_err(io::Error::from)
+        .about(show_path(&place.path))
+}
+
+fn fd(directory: &Dir) -> Result<BorrowedFd<'_>> {
+    Ok(directory.fd().map_err(io::Error::from)?)
+}
+
+/// The next name in a directory, but for `.` and `..`.
+fn next_name(entries: &mut Dir, place: &Place) -> Result<Option<OsString>> {
+    loop {
+        let Some(entry) = entries.read() else {
+            return Ok(None);
+        };
+        let entry = entry
+            .map_err(io::Error::from)
+            .about(show_path(&place.path))?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            return Ok(Some(OsStr::from_bytes(name).to_owned()));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    /// Failed before: the directory was listed by its path, so the directory that the link led to was emptied.
+    #[test]
+    fn a_link_in_the_place_of_a_directory_is_not_emptied() {
+        let place = tempfile::tempdir().unwrap();
+        let (outside, link) = (place.path().join("outside"), place.path().join("link"));
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "stays").unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        let mut removed = 0;
+        let emptied = remove_local_others(&link, b"", &HashSet::new(), &[], &mut removed);
+        assert!(emptied.is_err() && removed == 0);
+        assert!(outside.join("file").exists());
+        // A link takes the name of a directory that was entered already: only the files of that directory go.
+        fs::create_dir_all(place.path().join("top/sub")).unwrap();
+        fs::write(place.path().join("top/sub/goes"), "").unwrap();
+        let sub = Place {
+            name: "sub".into(),
+            path: place.path().join("top/sub"),
+            relative: b"sub".to_vec(),
+        };
+        let top = rustix::fs::open(place.path().join("top"), OFlags::PATH, Mode::empty()).unwrap();
+        let parent = std::os::fd::AsFd::as_fd(&top);
+        let going = leave_or_enter(parent, sub, &[], &mut removed).unwrap();
+        let mut going = going.unwrap();
+        fs::rename(place.path().join("top/sub"), place.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&outside, place.path().join("top/sub")).unwrap();
+        let name = next_name(&mut going.entries, &going.place)
+            .unwrap()
+            .unwrap();
+        let (directory, file) = (fd(&going.entries).unwrap(), going.place.child(&name));
+        remove_in(directory, file, &[], &mut removed).unwrap();
+        assert_eq!((name.as_os_str(), removed), (OsStr::new("goes"), 1));
+        assert!(outside.join("file").exists() && !place.path().join("moved/goes").exists());
+    }
 
     #[test]
     fn a_local_tree_goes_but_for_what_a_pattern_names_and_what_holds_it() {
@@ -145,10 +283,15 @@ mod tests {
         fs::write(top.join("a/b/keep.me"), "").unwrap();
         fs::write(top.join("a/goes"), "").unwrap();
         let patterns = [Exclude::parse("*.me").unwrap()];
-        assert_eq!(remove_local(&top, b"top", &patterns).unwrap(), 3);
+        let remove = |patterns: &[Exclude]| {
+            let mut removed = 0;
+            remove_local(&top, b"top", patterns, &mut removed).unwrap();
+            removed
+        };
+        assert_eq!(remove(&patterns), 3);
         assert!(top.join("a/b/keep.me").exists() && !top.join("a/goes").exists());
         assert!(!top.join("c").exists() && !top.join("link").is_symlink());
-        assert_eq!(remove_local(&top, b"top", &[]).unwrap(), 4);
+        assert_eq!(remove(&[]), 4);
         assert!(!top.exists() && place.path().join("outside").exists());
     }
 }

@@ -12,7 +12,7 @@ use strongroom::{
     ScheduleStep, Vault,
 };
 use strongroom_mount::background::{become_daemon, report_ready};
-use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
+use strongroom_mount::{Beginning, Invalidator, MountOptions, Mounted, RequestCounter};
 
 use super::background::{self, absolute, log_file, refuse};
 use crate::arguments::Mount;
@@ -84,15 +84,19 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
         source: show_path(absolute(&arguments.vault)?),
         ..options.clone()
     };
-    let mounted = Mounted::start(filesystem, &arguments.directory, &options)?;
+    // Before the first answer: the kernel must hear of each change that another process makes after it.
+    let watch = |beginning: &Beginning<'_>| -> Result<strongroom::Subscription> {
+        Ok(vault.subscribe(Arc::new(Watcher {
+            invalidator: beginning.invalidator.clone(),
+            requests: beginning.requests.clone(),
+            mount_point: beginning.path.to_owned(),
+            log_file: arguments.log_file.clone(),
+        }))?)
+    };
+    let directory = &arguments.directory;
+    let (mounted, subscription) = Mounted::start_with(filesystem, directory, &options, watch)?;
     mounted.process_ends_with_it();
     mounted.end_on_signals()?;
-    let subscription = vault.subscribe(Arc::new(Watcher {
-        invalidator: mounted.invalidator(),
-        requests: mounted.request_counter(),
-        mount_point: mounted.path().to_owned(),
-        log_file: arguments.log_file.clone(),
-    }))?;
     log::info!("the mount of {} begins", show_path(&arguments.vault));
     let snapshots = snapshots.filter(|_| !options.read_only);
     let schedule = snapshots

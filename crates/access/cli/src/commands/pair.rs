@@ -243,12 +243,14 @@ pub(super) fn clone_paired(arguments: &Clone) -> Result<()> {
     });
     drop(meter);
     let report = report.about(show_path(folder))?;
-    let published = publish(
-        folder,
-        device.secret().clone(),
-        trust,
-        arguments.limits.rates(),
-    );
+    let published = match report.made.is_whole() {
+        true => {
+            let secret = device.secret().clone();
+            publish(folder, secret, trust, arguments.limits.rates())
+        }
+        // What it lacks is not to be published as if somebody had changed it.
+        false => Ok(()),
+    };
     show_clone(arguments, &report, published)
 }
 

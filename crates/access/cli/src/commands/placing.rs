@@ -1,10 +1,10 @@
 //! Gives a node in a vault its name only when it is complete, and replaces the node that had the name.
 //!
-//! Takes   a path, and a function that makes or names the node
+//! Takes   a path, and a function that makes or names the node, or the place where it already is
 //! Gives   the name; an existing node is replaced by one rename
 //! Never   leaves a temporary name, unless it is killed or the removal fails
 
-use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};
+use strongroom::filesystem::{Error as FileError, InodeId, NodeKind, RenameMode};
 use strongroom::{Error, Links, Vault};
 
 use crate::arguments::location::{Location, join};
@@ -47,23 +47,52 @@ pub(crate) fn place(
         Err(Error::File(FileError::Exists)) if mode == RenameMode::Replace => {}
         named => return Ok(named?),
     }
-    place_dressed(vault, path, |beside| Ok(name(beside)?))
+    place_dressed(vault, path, mode, |beside| Ok(name(beside)?))
 }
 
 /// The same for what needs several steps: nobody sees it under its name before the last one.
 pub(crate) fn place_dressed(
     vault: &Vault,
     path: &[u8],
+    mode: RenameMode,
     make: impl FnOnce(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let beside = beside(path);
-    let placed =
-        make(&beside).and_then(|()| Ok(vault.rename(&beside, path, RenameMode::Replace)?));
+    let placed = make(&beside).and_then(|()| Ok(vault.rename(&beside, path, mode)?));
     if placed.is_err() {
         // The reason is what counts; the name beside it is of no use any more, if it was made at all.
         let _ = vault.remove_file(&beside);
     }
     placed
+}
+
+/// Gives the node `inode`, which was copied to `first` before, the further name `path`. False if it is not there any more.
+pub(crate) fn place_link(
+    vault: &Vault,
+    (first, inode): &(Vec<u8>, InodeId),
+    path: &[u8],
+    mode: RenameMode,
+) -> Result<bool> {
+    let there = vault.attributes(path, Links::Stay);
+    if there.is_ok_and(|there| there.inode == *inode) {
+        // A rename would leave both names.
+        return Ok(true);
+    }
+    let mut same = false;
+    let placed = place_dressed(vault, path, mode, |beside| {
+        same = vault.link(first, beside)?.inode == *inode;
+        if same {
+            Ok(())
+        } else {
+            Err(Error::File(FileError::Stale).into())
+        }
+    });
+    // Moved, removed or replaced by somebody else, or it has too many names: then this name gets a copy.
+    if same {
+        placed.map(|()| true)
+    } else {
+        Ok(false)
+    }
 }
 
 /// The directory that holds the last name of `path`.

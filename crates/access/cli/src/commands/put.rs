@@ -25,7 +25,8 @@ use super::local::{
     open,
 };
 use super::mirror::{self, below, is_in_the_way};
-use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
+use super::placing::{directory_of, has_parent, is_directory, place, place_dressed, place_link};
+use super::targets::Targets;
 use super::unchanged::{There, differs, is_unchanged, node_at};
 use crate::arguments::copy::{Copying, Put};
 use crate::arguments::location::{Location, join};
@@ -92,6 +93,7 @@ struct Putting<'a> {
     progress: Progress,
     failures: Failures,
     account: Account,
+    targets: Targets,
     /// Whether what is removed is in a snapshot.
     kept: bool,
     /// Device and inode of files with several names; where in the vault the first one is, and its inode there.
@@ -121,6 +123,7 @@ impl<'a> Putting<'a> {
             progress: Progress::new(copying.quiet),
             failures: Failures::default(),
             account: Account::default(),
+            targets: Targets::default(),
             kept: false,
             links: LinkTable::new(),
         }
@@ -147,6 +150,7 @@ impl<'a> Putting<'a> {
             // `.` or `/`: what is in it goes into the target itself.
             None => target.path.clone(),
         };
+        self.targets.take(&path, source.as_os_str().as_bytes())?;
         self.tree(source, path)
     }
 
@@ -295,28 +299,9 @@ impl<'a> Putting<'a> {
 
     /// Gives what was copied before the further name `path`, if it still is what it was then.
     fn further_name(&mut self, key: &(u64, u64), path: &[u8]) -> Result<bool> {
-        let Some((first, inode)) = self.links.take(key) else {
-            return Ok(false);
-        };
-        let there = self.vault.attributes(path, Links::Stay);
-        if there.is_ok_and(|there| there.inode == inode) {
-            // A rename would leave both names.
-            return Ok(true);
-        }
-        let mut same = false;
-        let placed = place_dressed(self.vault, path, |beside| {
-            same = self.vault.link(&first, beside)?.inode == inode;
-            if same {
-                Ok(())
-            } else {
-                Err(Error::File(FileError::Stale).into())
-            }
-        });
-        // Moved, removed or replaced by somebody else, or it has too many names: then this name gets a copy.
-        if same {
-            placed.map(|()| true)
-        } else {
-            Ok(false)
+        match self.links.take(key) {
+            Some(copy) => place_link(self.vault, &copy, path, RenameMode::Replace),
+            None => Ok(false),
         }
     }
 
@@ -447,7 +432,7 @@ impl<'a> Putting<'a> {
     ) -> Result<InodeId> {
         let set = self.owner_and_times(metadata, local);
         let (vault, mut inode) = (self.vault, None);
-        place_dressed(vault, path, |beside| {
+        place_dressed(vault, path, RenameMode::Replace, |beside| {
             inode = Some(make(vault, beside)?.inode);
             vault.set_attributes(beside, Links::Stay, &set)?;
             Ok(())
@@ -480,7 +465,7 @@ impl<'a> Putting<'a> {
             })?;
         } else {
             let vault = self.vault;
-            place_dressed(vault, path, |beside| {
+            place_dressed(vault, path, RenameMode::Replace, |beside| {
                 vault.name_file(&inside, beside)?;
                 self.set_xattrs(beside, local, &xattrs);
                 Ok(())

@@ -19,6 +19,7 @@ use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, finish, unlocking, warn_of_records, with};
 use crate::commands::pair::clone_paired;
 use crate::commands::recover::{print, recover_json};
+use crate::commands::repair::ALL_ARE_KEPT;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
@@ -533,7 +534,10 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
             let rates = arguments.limits.rates();
-            published = publish(Path::new(vault), secret, trust.clone(), rates);
+            // What it lacks is not to be published as if somebody had changed it.
+            if report.made.is_whole() {
+                published = publish(Path::new(vault), secret, trust.clone(), rates);
+            }
             Ok(report)
         },
     );
@@ -573,6 +577,9 @@ pub(crate) fn show_clone(
         show_bytes(report.made.bytes),
         counted(report.made.revisions, "snapshot"),
         report.fingerprint
+    ))?;
+    print_line(&format!(
+        "the clone has no rule for snapshots: {ALL_ARE_KEPT}"
     ))?;
     match report.away.segments {
         0 => Ok(()),

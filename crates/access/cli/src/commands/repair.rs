@@ -87,6 +87,10 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
 /// Said of a database that is rebuilt.
 const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database has no list of remotes. If the vault has remotes, add them again with `strongroom remote add`, run `strongroom sync`, then `strongroom repair`: it fetches damaged or lost content from them";
 
+/// Said of every new database.
+pub(crate) const ALL_ARE_KEPT: &str =
+    "all of them are kept until `strongroom snapshot keep` sets one";
+
 /// Said of one that is rebuilt from nothing.
 const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` restores it from there, into a new folder";
 
@@ -130,7 +134,10 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     let mut out = stdout();
     match (&report.recovered.database, &report.recovered.revision) {
         _ if dry_run => {}
-        (Brought::Rebuilt(_), Some(_)) => writeln!(out, "{REMOTES_ARE_FORGOTTEN}")?,
+        (Brought::Rebuilt(_), Some(_)) => {
+            writeln!(out, "{REMOTES_ARE_FORGOTTEN}")?;
+            writeln!(out, "it has no rule for snapshots either: {ALL_ARE_KEPT}")?;
+        }
         (Brought::Rebuilt(_), None) => writeln!(out, "{A_CLONE_HAS_MORE}")?,
         _ => {}
     }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use strongroom_server::{Accounts, Error, Quota, Server, Settings, Tls, Token};
+use strongroom_server::{Accounts, Error, Quota, Server, Settings, Tls, Token, raise_open_files};
 
 use crate::arguments::serve::Serve;
 use crate::terminal::exit_code::ExitCode;
@@ -25,11 +25,13 @@ pub(crate) fn serve(arguments: &Serve) -> Result<()> {
         _ if arguments.no_tls => Tls::Off,
         _ => Tls::SelfSigned,
     };
+    raise_open_files();
     let signs_itself = tls == Tls::SelfSigned;
     let server = Server::start(&Settings {
         folder: arguments.folder.clone(),
         listen: arguments.listen,
         tls,
+        metrics: None,
     })
     .map_err(explain)?;
     let scheme = if arguments.no_tls { "http" } else { "https" };

@@ -1,11 +1,12 @@
 //! Decides whether a copy already equals its source, so that it need not be copied again.
 //!
-//! Takes   the attributes of both sides; also their content, but only if the user asked for that
+//! Takes   the attributes of both sides, and where symbolic links lead; also their content, but only if the user asked for that
 //! Gives   yes or no
 //! Never   opens a file unless content is to be compared; content that cannot be read counts as different, so it is stored again
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -102,6 +103,10 @@ pub(super) fn is_unchanged(
     (source, copy): (&Attributes, &Attributes),
     (copying, part): (&Copying, &mut [u8]),
 ) -> Result<bool> {
+    if source.kind == NodeKind::Symlink && looks_same(source, copy) {
+        let target = fs::read_link(local)?;
+        return Ok(vault.read_link(in_vault)? == target.as_os_str().as_bytes());
+    }
     if !copying.checksum || source.kind != NodeKind::File {
         return Ok(looks_same(source, copy));
     }
@@ -127,9 +132,9 @@ fn same_content(vault: &Vault, path: &[u8], local: &File, part: &mut [u8]) -> Re
         let count = fill_at(local, part, at)?;
         let there = match file.read_at(&mut other, at) {
             Ok(there) => there,
-            Err(Error::File(FileError::Damaged { .. } | FileError::Erased { .. })) => {
-                return Ok(false);
-            }
+            Err(Error::File(
+                FileError::Damaged { .. } | FileError::Erased { .. } | FileError::LostAtRemote(_),
+            )) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         if part[..count] != other[..there] {

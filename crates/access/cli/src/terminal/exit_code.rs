@@ -145,7 +145,7 @@ impl ExitCode {
             Error::Provider(ProviderError::Environment(_)) => Self::Usage,
             Error::Provider(ProviderError::NoProvider { .. }) => Self::Unsupported,
             Error::PathTooLong | Error::TooManySymlinks => Self::Other,
-            Error::Operation { error, .. } => Self::of(error),
+            Error::Operation { error, .. } | Error::KeysChanged { error } => Self::of(error),
             Error::Io { source, .. } => Self::of_io(source),
             _ => Self::Other,
         }

@@ -5,12 +5,14 @@
 //! Never   replays a record over a version that it does not build on, or calls a torn write a loss
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 
-use std::path::Path;
+use std::io::{self, ErrorKind};
 
-use strongroom_format::intent::{FoundLog, Intent, IntentVersion, LoggedIntent, scan};
+use strongroom_format::intent::{
+    FIRST_INTENT_OFFSET, FoundLog, Intent, IntentVersion, LoggedIntent, encode_header, scan,
+};
 use strongroom_format::{Epoch, Kind};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
-use strongroom_segments::IntentLog;
+use strongroom_segments::{IntentLog, WholeLog};
 
 use crate::commit::commits::commit_all;
 use crate::commit::intents::{forget, keep_unreadable, of_disk};
@@ -33,7 +35,10 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
         let _ = IntentLog::remove(folder);
         return Ok(());
     }
-    let mut replay = lay_over(core, folder, &known);
+    let mut replay = match found_log(IntentLog::read(folder))? {
+        Ok(log) => lay_over(core, log, &known),
+        Err(fault) => with_fault(fault),
+    };
     match rest(&mut replay, stored(core))? {
         Rest::Forget => {
             keep_unreadable(folder, &replay);
@@ -78,19 +83,37 @@ fn stored(core: &Core) -> Result<()> {
     commit_all(core)
 }
 
-fn lay_over(core: &Core, folder: &Path, known: &[u8]) -> Replay {
-    let fault = |fault| Replay {
+fn with_fault(fault: ReplayFault) -> Replay {
+    Replay {
         fault: Some(fault),
         ..Replay::default()
-    };
-    let bytes = match IntentLog::read(folder) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return fault(ReplayFault::Missing),
-        Err(_) => return fault(ReplayFault::Damaged),
-    };
-    let found = match (Named::decode(known), scan(&bytes)) {
-        (Some(named), Ok(found)) if found.id == named.id => Found::of(core, named, &found),
-        _ => return fault(ReplayFault::Damaged),
+    }
+}
+
+/// The log that was read, or what is wrong with it.
+///
+/// # Errors
+/// What says nothing of the log, as that there is no memory: opening fails, the log stays, and the next opening replays it.
+fn found_log(
+    read: io::Result<Option<WholeLog>>,
+) -> Result<std::result::Result<WholeLog, ReplayFault>> {
+    match read {
+        Ok(log) => Ok(log.ok_or(ReplayFault::Missing)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Err(ReplayFault::Damaged)),
+        Err(error) => Err(of_disk(error)),
+    }
+}
+
+fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Replay {
+    let named = Named::decode(known);
+    if let Some(named) = named {
+        replace_lost_header(&mut log, named);
+    }
+    let found = match (named, scan(&log.bytes)) {
+        (Some(named), Ok(found)) if found.id == named.id => {
+            Found::of(core, named, &found, log.unreadable)
+        }
+        _ => return with_fault(ReplayFault::Damaged),
     };
     let mut replay = Replay {
         fault: found.fault,
@@ -109,6 +132,18 @@ fn lay_over(core: &Core, folder: &Path, known: &[u8]) -> Replay {
     replay
 }
 
+/// Puts the header of the log that the database names in the place of one that the disk has lost: each record says by itself to
+/// which log it belongs.
+fn replace_lost_header(log: &mut WholeLog, named: Named) {
+    let len = log.bytes.len();
+    if log.unreadable > 0
+        && let Some(header) = log.bytes.get_mut(..FIRST_INTENT_OFFSET)
+        && header.iter().all(|byte| *byte == 0)
+    {
+        header.copy_from_slice(&encode_header(named.id, len));
+    }
+}
+
 /// What of a log counts.
 struct Found {
     /// In the order of their numbers.
@@ -117,9 +152,11 @@ struct Found {
 }
 
 impl Found {
-    fn of(core: &Core, named: Named, log: &FoundLog<'_>) -> Self {
+    /// `unreadable`: sectors that the disk has lost.
+    fn of(core: &Core, named: Named, log: &FoundLog<'_>, unreadable: usize) -> Self {
         let mut intents = Vec::new();
-        let mut fault = (!log.is_intact).then_some(ReplayFault::Lost);
+        let is_intact = log.is_intact && unreadable == 0;
+        let mut fault = (!is_intact).then_some(ReplayFault::Lost);
         for logged in log
             .records
             .iter()
@@ -239,5 +276,46 @@ mod tests {
             }
             assert!(rest(&mut replay, Err(Error::Failed)).is_err());
         }
+    }
+
+    /// Failed before: any error of reading the log let all of it go, as damaged.
+    #[test]
+    fn what_says_nothing_of_the_log_ends_the_opening() {
+        use rustix::io::Errno;
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::ACCESS] {
+            let read = Err(errno.into());
+            assert!(found_log(read).is_err(), "{errno}");
+        }
+        let odd = Err(ErrorKind::InvalidData.into());
+        let found = found_log(odd).expect("says something of the log");
+        assert_eq!(found.err(), Some(ReplayFault::Damaged));
+        let found = found_log(Ok(None)).expect("says something of the log");
+        assert_eq!(found.err(), Some(ReplayFault::Missing));
+    }
+
+    /// Failed before: with the sector of the header all records were lost.
+    #[test]
+    fn a_header_that_cannot_be_read_costs_no_record() {
+        use strongroom_format::intent::{IntentLogId, encode_record};
+        use strongroom_format::limits::SECTOR_BYTES;
+        let named = Named {
+            id: IntentLogId([7; 16]),
+            settled: 0,
+            acknowledged: 0,
+        };
+        let record = encode_record(named.id, 1, Epoch(0), &[9; SECTOR_BYTES - 64]);
+        let bytes = [vec![0; FIRST_INTENT_OFFSET], record].concat();
+        let mut log = WholeLog {
+            bytes,
+            unreadable: 1,
+        };
+        replace_lost_header(&mut log, named);
+        let found = scan(&log.bytes).expect("a log");
+        assert_eq!((found.id, found.records.len()), (named.id, 1));
+        // Zeros that were read are damage.
+        log.bytes[..FIRST_INTENT_OFFSET].fill(0);
+        log.unreadable = 0;
+        replace_lost_header(&mut log, named);
+        assert!(scan(&log.bytes).is_err());
     }
 }

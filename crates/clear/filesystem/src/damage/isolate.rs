@@ -5,9 +5,9 @@
 //! Never   drops a block that is still referenced
 //! Spec    spec/7-recovery.md, section 7.7
 
-use strongroom_format::SegmentId;
-use strongroom_format::limits::sealed_len;
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::span::chunk_count;
+use strongroom_format::{BlockId, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
 
 use crate::blocks::erased::segment_without_file;
@@ -21,12 +21,12 @@ use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
 const DAMAGED_BLOCKS: &str = "damaged_blocks";
 
 impl Filesystem {
-    /// Lists `blocks` as damaged in place of those that were, durably; and gives those of which nothing opens a place that
-    /// says so.
+    /// Lists `blocks` and `waiting` as damaged in place of those that were, durably; and gives those of `blocks` of which nothing opens a
+    /// place that says so. `waiting` stay where they are: their segment may come back.
     ///
     /// # Errors
     /// Of the stores.
-    pub fn isolate(&self, blocks: &[DamagedBlock]) -> Result<()> {
+    pub fn isolate(&self, blocks: &[DamagedBlock], waiting: &[DamagedBlock]) -> Result<()> {
         let core: &Core = &self.core;
         let engine = Engine::of(core);
         engine.change(|writer| {
@@ -37,11 +37,29 @@ impl Filesystem {
                         .for_each(|lost| core.blocks.suspect_segment(lost));
                 }
             }
-            let listed = blocks.iter().take(ISOLATED_BLOCKS_MAX);
+            let listed = blocks.iter().chain(waiting).take(ISOLATED_BLOCKS_MAX);
             let bytes: Vec<u8> = listed.flat_map(|one| one.number.0.to_le_bytes()).collect();
             Ok::<(), Error>(writer.put_setting(DAMAGED_BLOCKS, &bytes)?)
         })?;
         engine.commit()
+    }
+
+    /// Gives each of `ids` that has no row one in the lost segment, without references, as of content: nobody knows what it was. Gives the
+    /// numbers of the new rows.                                                                                [7.4.2]
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn insert_lost(&self, ids: &[BlockId]) -> Result<Vec<BlockNumber>> {
+        let core: &Core = &self.core;
+        Engine::of(core).change(|writer| {
+            let mut new = Vec::new();
+            for id in ids {
+                if writer.block_by_id(id)?.is_none() {
+                    new.push(insert_lost(core, writer, id)?);
+                }
+            }
+            Ok::<_, Error>(new)
+        })
     }
 
     /// From now on, in this run, nothing new is named after `blocks`: what is stored under their names goes to new places.
@@ -96,6 +114,16 @@ fn isolate(
     writer.add_total_bytes(lost, len)?;
     writer.move_block(block.number, block.epoch, Place::Segment(lost, 0))?;
     Ok(Some(lost))
+}
+
+/// The row of a block that is nowhere, in the lost segment.
+fn insert_lost(core: &Core, writer: &mut Transaction<'_>, id: &BlockId) -> Result<BlockNumber> {
+    let epoch = core.blocks.sealers.newest().epoch();
+    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
+    core.blocks.suspect_segment(lost);
+    writer.add_total_bytes(lost, sealed_len(BLOCK_BYTES_MAX) as u64)?;
+    let (len, place) = (BLOCK_BYTES_MAX as u32, Place::Segment(lost, 0));
+    Ok(writer.insert_block(id, len, epoch, 0, place, None)?)
 }
 
 /// Takes up what earlier runs found.

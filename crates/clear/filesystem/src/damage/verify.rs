@@ -80,6 +80,8 @@ pub struct VerifiedPart {
     pub damaged: Vec<DamagedBlock>,
     /// Files that are not as they were written.
     pub problems: Vec<SegmentProblem>,
+    /// Segments in which something of `damaged` or `problems` was found, each once in a row.
+    pub suspects: Vec<SegmentId>,
 }
 
 /// What there is to look at.
@@ -233,6 +235,7 @@ fn verify_files(
                 if !lost.is_empty() && row.id != crate::LOST_SEGMENT {
                     part.problem(row.id, format!("{error}"));
                 }
+                part.suspect(row.id, &lost);
                 part.damage(core, &lost);
             }
             (None, Ok(_)) if range.strangers == Strangers::PassedOver => {}
@@ -264,7 +267,15 @@ impl VerifiedPart {
         }
     }
 
+    /// Notes the segment of blocks that do not open: its file may be as it was written, or there may be none to be named.
+    fn suspect(&mut self, segment: SegmentId, blocks: &[(Block, LostChunks)]) {
+        if !blocks.is_empty() {
+            self.suspects.push(segment);
+        }
+    }
+
     fn problem(&mut self, segment: SegmentId, what: String) {
+        self.suspects.push(segment);
         self.problems.push(SegmentProblem { segment, what });
     }
 }
@@ -282,6 +293,7 @@ fn verify_file(
     part.blocks += blocks.len() as u64;
     let failed = open_all(core, &file, blocks, proof);
     let failed = open_again(core, row, failed, proof)?;
+    part.suspect(row.id, &failed);
     part.damage(core, &failed);
     let problems = problems(&core.blocks.sealers.newest(), row, &file);
     // Nothing of a segment that went meanwhile is a problem.

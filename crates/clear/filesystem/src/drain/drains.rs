@@ -131,9 +131,10 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
+    // Before anything is appended: an error behind that leaves waste that no row shows.
+    bound_holes(core)?;
     let sealing = core.blocks.sealers.sealing();
     let placement = stream::place_pending(core, &sealing, clear, reason)?;
-    bound_holes(core)?;
     let mut writer = core.store.lock();
     core.durability.check()?;
     let result = install_all(core, &mut writer, drains, placement);

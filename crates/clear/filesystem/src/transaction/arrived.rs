@@ -7,18 +7,24 @@
 //!
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
-//!  (2) A block from a segment that its author retired gets the place to which the author moved it.  [11.6.7]
+//!  (2) A block from a segment that its author retired gets the place to which the author moved it, if it opens there. Else it
+//!      stays where it is, and moves to a segment of this device with the next push.                      [11.6.7]
 //!  (3) If a tree block that is stored here also arrives in another segment, its row gets its place in the arrived segment. So
 //!      all devices use the segment that was published last; otherwise each would remove a segment that others use, and they
 //!      would publish it again, without end.                                                                  [11.6.17]
 //!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
+//!  (5) Content that is nowhere has a row all the same if a snapshot names it: reading it fails, and nothing else does. If it
+//!      comes some time, the row gets the place where it came.                                           [11.6.18]
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use strongroom_history::{self as history, Revision};
-use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{LOST_SEGMENT, Place, SegmentNumber, SegmentState, Transaction};
 
+use crate::blocks::erased::segment_without_file;
+use crate::core::Core;
 use crate::history::take::admit;
 use crate::transaction::draft::Draft;
 use crate::{Error, Result};
@@ -58,8 +64,12 @@ pub struct Arrived {
     pub blocks: HashMap<BlockId, ArrivedBlock>,
     /// Segments that somebody retired.
     pub retired: HashSet<SegmentId>,
-    /// Blocks of trees that have a row, and open where they came.
+    /// Blocks that have a row in one of those, and open where they came.
+    pub moved: HashSet<BlockId>,
+    /// Blocks that have a row and open where they came: those of trees, and contents that are lost here.
     pub again: Vec<BlockId>,
+    /// Blocks of content that snapshots name and no segment has, with how many bytes each has at least.
+    pub lost: HashMap<BlockId, u32>,
     /// Nodes of trees that have no row, with the blocks that each names.
     pub nodes: Vec<(BlockId, Vec<BlockId>)>,
     /// Revisions that have no row, oldest first.
@@ -80,7 +90,8 @@ impl Draft<'_> {
             segments.push(number);
             bytes += if is_new { segment.total_bytes } else { 0 };
         }
-        self.drafts.core().admit(bytes)?;
+        let core = self.drafts.core();
+        core.admit(bytes)?;
         let writer = &mut self.writer;
         move_retired(writer, arrived, &segments)?;
         move_again(writer, arrived, &segments)?;
@@ -89,7 +100,10 @@ impl Draft<'_> {
         for (id, names) in &arrived.nodes {
             for block in std::iter::once(id).chain(names) {
                 if writer.block_by_id(block)?.is_none() {
-                    insert(writer, arrived, &segments, block)?;
+                    match arrived.lost.get(block) {
+                        Some(len) => insert_lost(core, writer, block, *len)?,
+                        None => insert(writer, arrived, &segments, block)?,
+                    }
                     fresh.insert(*block);
                 }
             }
@@ -153,15 +167,16 @@ fn move_retired(
     if retired.is_empty() {
         return Ok(());
     }
-    for (id, block) in &arrived.blocks {
-        let Some(number) = writer.block_by_id(id)? else {
+    for id in &arrived.moved {
+        let (block, number) = (arrived.blocks.get(id), writer.block_by_id(id)?);
+        let (Some(block), Some(number)) = (block, number) else {
             continue;
         };
         let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
         if let Place::Segment(from, _) = row.place
             && retired.contains(&from)
             && !retired.contains(&segments[block.segment])
-            && row.clear_len == block.clear_len
+            && (row.kind, row.clear_len) == (block.kind, block.clear_len)
         {
             let place = Place::Segment(segments[block.segment], block.offset);
             writer.move_block(number, arrived.segments[block.segment].epoch, place)?;
@@ -182,13 +197,32 @@ fn move_again(
             continue;
         };
         let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
+        let Place::Segment(from, _) = row.place else {
+            continue;
+        };
+        let place = Place::Segment(segments[block.segment], block.offset);
+        let epoch = arrived.segments[block.segment].epoch;
         let is_it = row.kind == block.kind && row.clear_len == block.clear_len;
-        if matches!(row.place, Place::Segment(from, _) if from != segments[block.segment]) && is_it
+        if writer
+            .segment(from)?
+            .is_some_and(|from| from.id == LOST_SEGMENT)
         {
-            let place = Place::Segment(segments[block.segment], block.offset);
-            writer.move_block(number, arrived.segments[block.segment].epoch, place)?;
+            // (5)
+            writer.replace_block(number, block.kind, block.clear_len, epoch, place, None)?;
+        } else if from != segments[block.segment] && is_it {
+            writer.move_block(number, epoch, place)?;
         }
     }
+    Ok(())
+}
+
+/// The row of a block of which nothing is left. (5)
+fn insert_lost(core: &Core, writer: &mut Transaction<'_>, id: &BlockId, len: u32) -> Result<()> {
+    let epoch = core.blocks.sealers.newest().epoch();
+    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
+    core.blocks.suspect_segment(lost);
+    writer.add_total_bytes(lost, sealed_len(len as usize) as u64)?;
+    writer.insert_block(id, len, epoch, 0, Place::Segment(lost, 0), None)?;
     Ok(())
 }
 

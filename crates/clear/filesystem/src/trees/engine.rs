@@ -22,7 +22,7 @@ use crate::commit::commits::{barrier, commit_all, commit_if_large};
 use crate::core::Core;
 use crate::core::sealers::Sealing;
 use crate::drain::drains::drain_all;
-use crate::{Error, Filesystem, Result};
+use crate::{Error, Filesystem, LOST_SEGMENT, Result};
 
 /// How often a block is looked up again because it was moved meanwhile.
 const ATTEMPTS: usize = 4;
@@ -208,7 +208,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Stores blocks of trees, all of them sealed under `epoch`, in one transaction. A new one takes a reference of each block
-    /// that `names` has for it, and has none itself; an equal one that is there counts what it names already.
+    /// that `names` has for it, and has none itself; an equal one that is there counts what it names already, but for one that was lost
+    /// before anybody knew that it was a node: it does so from now on.
     ///
     /// # Errors
     /// Those of the disk, then nothing is noted; `MissingBlock` if a name is of no block.
@@ -227,9 +228,14 @@ impl<'a> Engine<'a> {
         core.durability.check()?;
         let mut install = || -> Result<()> {
             placement.note_segments(core, &mut writer)?;
+            let has_lost = writer.segment_by_id(&LOST_SEGMENT)?.is_some();
             for (index, placed) in placement.take_blocks().enumerate() {
+                let is_node = has_lost && !placed.kind.is_data();
+                let was_content = is_node && is_content(&writer, &placed.id)?;
                 // A row without references, unless an equal block has one.
-                if let (_, false) = number_of(core, &mut writer, &placed, 0)? {
+                let (_, is_new) = number_of(core, &mut writer, &placed, 0)?;
+                let is_found_out = was_content && !is_content(&writer, &placed.id)?;
+                if !is_new && !is_found_out {
                     continue;
                 }
                 for name in names.get(index).into_iter().flatten() {
@@ -301,6 +307,15 @@ impl<'a> Engine<'a> {
         let record = sealer.seal_record(self.core.random.as_ref(), kind, clear)?;
         Ok((sealer.epoch(), record))
     }
+}
+
+/// Whether a block has a row, and that says that it is of content.
+fn is_content(writer: &Transaction<'_>, id: &BlockId) -> Result<bool> {
+    let Some(number) = writer.block_by_id(id)? else {
+        return Ok(false);
+    };
+    let block = writer.block(number)?;
+    Ok(block.is_some_and(|block| block.kind.is_data()))
 }
 
 /// What came of opening a block.

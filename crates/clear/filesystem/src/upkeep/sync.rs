@@ -41,7 +41,9 @@ impl Filesystem {
         let covered = core.durability.changes();
         commit_covering(core, covered)?;
         let mut state = node.lock();
-        if !state.attributes_dirty && !state.has_pending_content() {
+        // A transaction since then may have changed it and left nothing dirty.
+        let is_covered = core.durability.changes() == covered;
+        if is_covered && !state.attributes_dirty && !state.has_pending_content() {
             let version = state.inode.content_version;
             state.unlogged.note_unchanged(covered, version);
         }

@@ -264,6 +264,7 @@ fn more_damaged_blocks_than_are_remembered_are_no_reason_to_stop() {
         chunks: LostChunks::ALL,
     };
     let blocks: Vec<DamagedBlock> = (1_000..11_000).map(damaged).collect();
-    lab.isolate(&blocks).expect("as many as fit are remembered");
+    lab.isolate(&blocks, &[])
+        .expect("as many as fit are remembered");
     put(&lab, lab.file(ROOT, "file"), b"goes on");
 }

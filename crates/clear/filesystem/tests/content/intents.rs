@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use strongroom_filesystem::{
-    Caller, Counters, Durability, InodeId, RenameMode, Replay, ReplayFault, Resealed,
-    SetAttributes, SetTime, Timestamp,
+    Caller, Counters, Durability, Ending, Error, InodeId, RenameMode, Replay, ReplayFault,
+    Resealed, SetAttributes, SetTime, Taken, Timestamp,
 };
+use strongroom_history::NewRevision;
 
 use crate::support::{Lab, ROOT};
 use crate::{all, pattern, truncate};
@@ -607,6 +608,43 @@ fn a_transaction_after_a_record_is_there_whole() {
     let content = all(&lab, file);
     assert_eq!(&content[..7], b"reclist");
     assert_eq!(&content[50..56], b"record");
+}
+
+/// Goal: what is synced behind a join is durable with what the join brought. Method: a list that ends as a join does whose rows
+/// are theirs, and no commit of it; then a small sync, and a cut.
+/// Failed before: the sync took a record that built on the content before the join, and the cut lost what the join had shown.
+#[test]
+fn a_sync_behind_a_join_makes_what_it_brought_durable() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    let taken = lab.take_revision(&NewRevision::default(), |_| Ok::<_, Error>(()));
+    let Ok(Taken::New(theirs)) = taken else {
+        panic!("a revision is taken");
+    };
+    lab.write(file, 0, b"x").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let before = made(&lab);
+    let content = strongroom_filesystem::Content {
+        offset: 3,
+        data: b"list".as_slice().into(),
+    };
+    let ending = Ending {
+        theirs: &theirs,
+        mine: None,
+    };
+    let behind = Durability::WriteBehind;
+    lab.transaction(&Caller::root(), &[content], behind, |draft| {
+        draft.write(file, 0)?;
+        draft.end_join(ending, true)
+    })
+    .expect("happens");
+    lab.write(file, 50, b"behind").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    assert_eq!(made(&lab), before, "no record can hold it");
+    lab.crash();
+    let content = all(&lab, file);
+    assert_eq!(&content[3..7], b"list");
+    assert_eq!(&content[50..56], b"behind");
 }
 
 #[test]

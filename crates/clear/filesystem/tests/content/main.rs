@@ -2,6 +2,7 @@
 
 mod costs;
 mod forged;
+mod full_disk;
 mod hashes;
 mod healing;
 mod intents;

@@ -49,7 +49,8 @@ fn rekey(
 }
 
 /// Goal: after the change everything is there under the new key, nothing under the old one, and SQLCipher proves every page that
-/// was re-sealed. Method: three changes in a row, with commits in between and behind, and a kill at the end.
+/// was re-sealed. Method: three changes in a row, with commits in between and behind, and a kill at the end. Failed before: the key of the
+/// database stayed for the life of a vault.
 /// SECURITY.md, claim 5.
 #[test]
 fn everything_is_there_under_the_new_key_and_nothing_under_the_old_one() {

@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) A segment in the state `Leaving` holds nothing live, and its file is removed some time before its row. If its blocks are
 //!      needed again, it becomes a finished segment again, with the file that is here or the downloaded one.
+//!  (2) The published head is whole, or nothing is taken in. Of earlier snapshots only content may be in no segment, and only once
+//!      all segments that are live at the remote were looked at.                                          [11.6.18]
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -17,13 +19,13 @@ use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::{Arrived, ArrivedBlock, ArrivedSegment, Engine};
 use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::index::{IndexEntry, decode_contents};
-use strongroom_format::limits::sealed_len;
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::publication::{PublishedRevision, PublishedSegment};
 use strongroom_format::segment::{FOOTER_BYTES, Footer};
 use strongroom_format::survey::survey;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
-use strongroom_history::{Blocks, Revision, names_of_block};
-use strongroom_metadata::{Place, SegmentState};
+use strongroom_history::{Blocks, Revision, contents_of_block, names_of_block};
+use strongroom_metadata::{LOST_SEGMENT, Place, SegmentState};
 use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
 use strongroom_sync::{object_hash, revision_name, segment_name};
 
@@ -31,6 +33,7 @@ use crate::execute::session::Session;
 use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
 use crate::incoming::{placed_segment, staged_revision, staged_segment};
 use crate::records::open_revision;
+use crate::request::remote::Start;
 use crate::{Error, Result};
 
 /// What came, and what is here.
@@ -68,6 +71,10 @@ impl Looked {
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
     below("reading files from the remote")
+}
+
+fn lost() -> Error {
+    Error::RemoteUntrue("a snapshot at the remote lacks blocks".to_owned())
 }
 
 fn untrue(object: impl ToString, why: &'static str) -> Error {
@@ -225,63 +232,122 @@ impl<'a> Arrival<'a> {
         Ok(())
     }
 
-    /// Finds the nodes that the trees of the revisions have and the vault does not.
-    pub(crate) fn find_nodes(&mut self) -> Result<()> {
+    /// Finds the nodes that the trees of the revisions have and the vault does not. All that `head` needs is found; content that only
+    /// earlier snapshots need may have been erased by another device, and is lost then. (2)
+    pub(crate) fn find_nodes(&mut self, head: &[u8; 32], from: Start) -> Result<()> {
         let order = |one: &Revision| (one.body.time, one.body.sequence, one.id);
         self.arrived.revisions.sort_by_key(order);
-        let reader = self.engine.reader()?;
-        let mut known: HashSet<BlockId> = HashSet::new();
-        let mut nodes = Vec::new();
-        let roots = self.arrived.revisions.iter().map(|one| one.body.root);
-        let mut open: Vec<BlockId> = roots.collect();
+        let revisions = self.arrived.revisions.iter();
+        let (newest, earlier): (Vec<_>, Vec<_>) = revisions.partition(|one| one.id.0 == *head);
+        let roots = [newest, earlier].map(|all| all.iter().map(|one| one.body.root).collect());
         let mut looked = Looked::Came;
+        let mut known: HashSet<BlockId> = HashSet::new();
+        let [newest, earlier]: [Vec<BlockId>; 2] = roots;
+        let missing = self.walk(newest, &mut known, &mut looked)?;
+        if !missing.is_empty() {
+            return Err(lost());
+        }
+        let missing = self.walk(earlier, &mut known, &mut looked)?;
+        match from {
+            // Segments that were let go here may have it.                                                     [11.6.11]
+            Start::Joined if !missing.is_empty() => Err(lost()),
+            _ => self.note_lost(missing),
+        }
+    }
+
+    /// Goes over the trees below `open`, but for what is `known` or here; gives the blocks that no segment has.
+    fn walk(
+        &mut self,
+        mut open: Vec<BlockId>,
+        known: &mut HashSet<BlockId>,
+        looked: &mut Looked,
+    ) -> Result<HashSet<BlockId>> {
+        let reader = self.engine.reader()?;
+        let mut missing = HashSet::new();
         while let Some(id) = open.pop() {
             if !known.insert(id) || reader.block_by_id(&id)?.is_some() {
                 continue;
             }
-            let lost = || Error::RemoteUntrue("a snapshot at the remote lacks blocks".to_owned());
             while !self.arrived.blocks.contains_key(&id)
                 && let Some(next) = looked.next()
             {
-                looked = next;
-                self.note_segments(looked)?;
+                *looked = next;
+                self.note_segments(next)?;
             }
-            let kind = self.arrived.blocks.get(&id).ok_or_else(lost)?.kind;
+            let Some(kind) = self.arrived.blocks.get(&id).map(|block| block.kind) else {
+                missing.insert(id);
+                continue;
+            };
             if kind.is_data() {
                 continue;
             }
             let bytes = self.open_arrived(&id)?.ok_or_else(lost)?;
             let names = names_of_block(kind, &bytes).map_err(|_| lost())?;
             open.extend(&names);
-            nodes.push((id, names));
+            self.arrived.nodes.push((id, names));
         }
-        self.arrived.nodes = nodes;
-        Ok(())
+        Ok(missing)
     }
 
-    /// Finds blocks of trees that came although they are here, but for those that move anyhow. Call it when `retired` is known.
-    pub(crate) fn find_again(&mut self) -> Result<()> {
-        let reader = self.engine.reader()?;
-        let mut again = Vec::new();
-        for (id, block) in &self.arrived.blocks {
-            if block.kind.is_data() || self.hashes[block.segment].is_none() {
+    /// Notes content that is nowhere, with its least length; fails for anything else.
+    fn note_lost(&mut self, mut missing: HashSet<BlockId>) -> Result<()> {
+        let mut found: HashMap<BlockId, u32> = HashMap::new();
+        for (id, names) in &self.arrived.nodes {
+            if !names.iter().any(|name| missing.contains(name)) {
                 continue;
             }
-            let Some(number) = reader.block_by_id(id)? else {
-                continue;
-            };
-            let row = reader.block(number)?;
-            let Some(Place::Segment(from, _)) = row.map(|row| row.place) else {
-                continue;
-            };
-            let from = reader.segment(from)?;
-            let moves = from.is_none_or(|from| self.arrived.retired.contains(&from.id));
-            // What does not open would take the place of what does.
-            if !moves && self.open_arrived(id)?.is_some() {
-                again.push(*id);
+            let kind = self.arrived.blocks.get(id).ok_or_else(lost)?.kind;
+            let bytes = self.open_arrived(id)?.ok_or_else(lost)?;
+            let contents = contents_of_block(kind, &bytes).map_err(|_| lost())?;
+            for (block, len) in contents.into_iter().filter(|(id, _)| missing.contains(id)) {
+                let least = found.entry(block).or_default();
+                *least = len.clamp(*least, BLOCK_BYTES_MAX as u32);
             }
         }
-        self.arrived.again = again;
+        missing.retain(|id| !found.contains_key(id));
+        self.arrived.lost = found;
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(lost()),
+        }
+    }
+
+    /// Finds blocks that have a row and get their place where they came, if they open there: those in segments that somebody retired,
+    /// those of trees, and contents that are lost here. Call it when `retired` is known.
+    pub(crate) fn find_again(&mut self) -> Result<()> {
+        let reader = self.engine.reader()?;
+        let lost = reader.segment_by_id(&LOST_SEGMENT)?.map(|row| row.number);
+        let mut retired = HashSet::new();
+        for id in &self.arrived.retired {
+            retired.extend(reader.segment_by_id(id)?.map(|row| row.number));
+        }
+        let (mut moved, mut again) = (HashSet::new(), Vec::new());
+        for (id, block) in &self.arrived.blocks {
+            let has_come = self.hashes[block.segment].is_some();
+            let may_be_again = has_come && (!block.kind.is_data() || lost.is_some());
+            if retired.is_empty() && !may_be_again {
+                continue;
+            }
+            let number = reader.block_by_id(id)?;
+            let row = number.map(|number| reader.block(number)).transpose()?;
+            let Some(Place::Segment(from, _)) = row.flatten().map(|row| row.place) else {
+                continue;
+            };
+            let into = &self.arrived.segments[block.segment].id;
+            let moves = retired.contains(&from);
+            let is_meant = match moves {
+                true => !self.arrived.retired.contains(into),
+                false => may_be_again && (!block.kind.is_data() || lost == Some(from)),
+            };
+            // What does not open would take the place of what does.
+            if is_meant && self.open_arrived(id)?.is_some() {
+                match moves {
+                    true => drop(moved.insert(*id)),
+                    false => again.push(*id),
+                }
+            }
+        }
+        (self.arrived.moved, self.arrived.again) = (moved, again);
         Ok(())
     }
 

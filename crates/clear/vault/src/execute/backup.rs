@@ -12,13 +12,14 @@ use std::path::Path;
 
 use strongroom_filesystem::KeptSegments;
 use strongroom_format::{Header, ReplicaFile};
-use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
+use strongroom_metadata::{Copying, DATABASE_FILE, ERASED_SEGMENT, Options, Store};
 
 use crate::execute::session::Session;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, REPLICA, REVISIONS, below};
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::metadata_key;
+use crate::limits::SEGMENTS_PAGE;
 use crate::records::record_name;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Response};
@@ -31,6 +32,8 @@ pub(crate) struct Backup {
     commits: u64,
     /// The records of the revisions that the copied database knows.
     records: BTreeSet<String>,
+    /// The segments that the copied database needs, by their ids, and the bytes that each has at least.
+    needed: Vec<([u8; 16], u64)>,
 }
 
 /// Carries out what a backup asks of the owner.
@@ -54,6 +57,14 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
                 .with_keys(|keys| put_database(session, keys, &target));
             put.map(|header| Response::Backup(header.map(ByteBuffer)))
         }
+        BackupRequest::Needed { after } => {
+            let backup = session.backup.lock();
+            let needed = backup.iter().flat_map(|backup| &backup.needed);
+            let behind = needed.filter(|(id, _)| after.is_none_or(|after| *id > after));
+            Ok(Response::Needed(
+                behind.take(SEGMENTS_PAGE).copied().collect(),
+            ))
+        }
         BackupRequest::End { renewed } => {
             let backup = session.backup.lock().take();
             if let (Some(renewed), Some(backup)) = (renewed, backup) {
@@ -68,6 +79,7 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
                 _segments: session.filesystem().keep_segments(),
                 commits: 0,
                 records: BTreeSet::new(),
+                needed: Vec::new(),
             });
             Ok(().into())
         }
@@ -88,6 +100,7 @@ fn put_database(
     making.replace(REPLICA, &keys.folder().replica()?)?;
     let into = making.hold();
     let into = into.map_err(below("making the database of the backup"))?;
+    let needed = needed_segments(session)?;
     session.filesystem().copy_database(&Copying {
         key: keys.replica().metadata_key().bytes(),
         into: &into,
@@ -96,9 +109,23 @@ fn put_database(
     let records = put_records(session, target)?;
     if let Some(backup) = session.backup.lock().as_mut() {
         backup.records = records;
+        backup.needed = needed;
         backup.commits = session.filesystem().engine().reader()?.commits()?;
     }
     Ok(Ok(keys.folder().header()?))
+}
+
+/// The segments with content that something refers to, and how far they are committed. While the database is copied they may grow, and
+/// none becomes shorter.
+fn needed_segments(session: &Session) -> Result<Vec<([u8; 16], u64)>> {
+    let mut rows = session.filesystem().engine().reader()?.segments()?;
+    rows.retain(|row| row.live_bytes > 0 && row.id != ERASED_SEGMENT);
+    let mut needed: Vec<_> = rows
+        .iter()
+        .map(|row| (row.id.0, row.committed_len))
+        .collect();
+    needed.sort_unstable();
+    Ok(needed)
 }
 
 /// Copies the records of revisions that are missing in the backup; gives the names of all.

@@ -68,7 +68,7 @@ pub(super) fn publications(
     let mut newest = newest_published(session, row)?;
     for number in numbers {
         // Missing: another pull was faster.
-        let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
+        let object = incoming::publication(folder, &remote.0, number)?.ok_or(Error::RemoteBusy)?;
         let signed = open_publication(number, &object, &signer, &sealer)?;
         match before {
             _ if number == state.last.0 + 1 && state.last.0 > 0 => {

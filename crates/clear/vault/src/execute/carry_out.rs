@@ -154,7 +154,7 @@ impl Run<'_, '_> {
 
     fn step(&mut self, step: &Step<'_>) -> Result<()> {
         match *step {
-            Step::RequireMissing { path } => self.require_missing(path.0),
+            Step::RequireMissing { path, links } => self.require_missing(path.0, links),
             Step::RequireUnchanged {
                 path,
                 links,
@@ -253,8 +253,8 @@ impl Run<'_, '_> {
         }
     }
 
-    fn require_missing(&mut self, path: &[u8]) -> Result<()> {
-        match self.node(path, Links::Stay) {
+    fn require_missing(&mut self, path: &[u8], links: Links) -> Result<()> {
+        match self.node(path, links) {
             Ok(_) => Err(Error::File(filesystem::Error::Exists)),
             Err(Error::File(filesystem::Error::NotFound)) => Ok(()),
             Err(error) => Err(error),

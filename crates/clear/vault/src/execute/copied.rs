@@ -10,19 +10,20 @@
 //!  (1) A publication by the device of this copy was made by another copy if this copy did not seal it.       [11.10.1]
 
 use strongroom_crypto::{Random, SystemRandom};
+use strongroom_folder::Purpose;
 use strongroom_format::publication::{PublishedSegment, SignedPublication};
 use strongroom_format::{PrincipalId, SegmentId};
 use strongroom_metadata::{Published, PublishedAs};
 use strongroom_sync::{Live, RemoteState};
 
-use crate::Result;
 use crate::execute::evict::bring_back_retired;
-use crate::execute::published::change;
+use crate::execute::published::{change, segment_files};
 use crate::execute::session::{OpenVault, Session};
 use crate::execute::standing::LET_GO;
 use crate::folder::{Folder, INCOMING, below};
-use crate::incoming::staged_segment;
+use crate::incoming::{placed_segment, staged_segment};
 use crate::keyring::copied::{is_marked, mark, need_under_other_names, number_inodes};
+use crate::{Error, Result};
 
 /// Whether another copy may act as the same device.
 pub(super) fn is_copied(session: &Session) -> Result<bool> {
@@ -122,6 +123,15 @@ pub(super) fn give_way(session: &Session, folder: &Folder, remote: u64, live: &L
         filesystem.vacate(*id)?;
     }
     filesystem.drop_empty_segments()?;
+    // A file that somebody keeps, a push or a backup, would be taken for the one that came.
+    let (reader, files) = (filesystem.engine().reader()?, segment_files(session)?);
+    for id in others {
+        let row = reader.segment_by_id(&id)?;
+        let is_empty = row.is_some_and(|row| row.live_bytes == 0);
+        if is_empty && files.open_file(&placed_segment(id), Purpose::Read).is_ok() {
+            return Err(Error::RemoteBusy);
+        }
+    }
     Ok(())
 }
 

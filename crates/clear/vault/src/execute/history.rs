@@ -16,7 +16,7 @@ use crate::request::history::{HistoryRequest, HistoryResponse, RevisionInfo};
 use crate::{Error, Result};
 
 /// The setting that keeps the rule for snapshots.                                                  [6.10.4]
-const RETENTION: &str = "retention";
+pub(crate) const RETENTION: &str = "retention";
 
 /// The rule that was set; `None` if none was.
 pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> {

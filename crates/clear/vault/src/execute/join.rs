@@ -10,6 +10,8 @@
 //!  (1) Rows for downloaded blocks are added in the transaction that shows the result: an interruption leaves the state before or
 //!      after it.
 //!  (2) No intent record from before a join is replayed onto joined content: the versions of the two do not compare.    [8.5]
+//!  (3) The base of a merge is the newest known revision from which both sides go on: what both have done is undone by nobody. A
+//!      revision has a higher sequence than all that it goes on from.                                        [11.6]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -90,7 +92,7 @@ pub(crate) fn join(
     for revision in live.revisions.values() {
         arrival.revision(session, revision)?;
     }
-    arrival.find_nodes()?;
+    arrival.find_nodes(&last.body.head, from)?;
     arrival.arrived.retired = retired(session, remote, signed.iter().map(|one| &one.body))?;
     arrival.find_again()?;
     let theirs = session
@@ -133,7 +135,7 @@ struct Joining<'a> {
     session: &'a Session,
     arrival: &'a Arrival<'a>,
     theirs: &'a Revision,
-    /// The revision that both sides had last; zeros for none.
+    /// The head that this device and the remote had last in common; zeros for none.
     base: [u8; 32],
 }
 
@@ -234,7 +236,7 @@ impl Joining<'_> {
                 .is_some_and(|mine| self.is_behind(mine.id, self.theirs));
             let base = match &mine {
                 Some(mine) if follows => Some(mine.clone()),
-                _ => self.known(RevisionId(self.base)),
+                mine => self.newest_common(mine.as_deref()),
             };
             let (plan, means) = self.plan(base.as_deref(), mine.as_deref(), merges_texts)?;
             self.place(&mut is_placed)?;
@@ -297,7 +299,12 @@ impl Joining<'_> {
 
     /// Whether `at` goes on from `id`, or is it.
     fn is_behind(&self, id: RevisionId, at: &Revision) -> bool {
-        let mut open = vec![at.id];
+        self.ancestry(at).contains(&id)
+    }
+
+    /// The revision and those that it goes on from, as far as they are known.
+    fn ancestry(&self, of: &Revision) -> HashSet<RevisionId> {
+        let mut open = vec![of.id];
         let mut seen = HashSet::new();
         let kept = self.session.filesystem().revisions().unwrap_or_default();
         let parents: HashMap<RevisionId, &[RevisionId]> = kept
@@ -307,14 +314,28 @@ impl Joining<'_> {
             .map(|one| (one.id, &one.body.parents[..]))
             .collect();
         while let Some(at) = open.pop() {
-            if at == id {
-                return true;
-            }
             if seen.insert(at) {
                 open.extend(parents.get(&at).copied().unwrap_or_default());
             }
         }
-        false
+        seen
+    }
+
+    /// The newest known revision from which both sides go on. What was last in common with this remote is one of those; through another
+    /// remote both may have come further. (3)
+    fn newest_common(&self, mine: Option<&Revision>) -> Option<Arc<Revision>> {
+        let mut common = self.ancestry(self.theirs);
+        let mine = mine.map(|mine| self.ancestry(mine)).unwrap_or_default();
+        common.retain(|id| mine.contains(id));
+        // Revisions in between may have been removed.
+        common.insert(RevisionId(self.base));
+        let kept = self.session.filesystem().revisions().unwrap_or_default();
+        let arrived = self.arrival.arrived.revisions.iter();
+        let known = (kept.iter().map(|one| &**one))
+            .chain(arrived)
+            .filter(|one| common.contains(&one.id));
+        let newest = known.max_by_key(|one| (one.body.sequence, one.body.time, one.id));
+        newest.cloned().map(Arc::new)
     }
 
     fn plan(

@@ -75,22 +75,25 @@ pub(super) fn change_state(
     changed.ok_or_else(unknown).map(drop)
 }
 
-/// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest
+/// Segments and records that a remote lacks, or that only unfinished pushes of others named there, at most `limit`: segments first, then records from the oldest on, so that the newest
 /// revision is in the last page.
 pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
-    let (newest_segment, head) = match &*session.push.lock() {
-        Some(push) => (push.newest_segment, push.head),
+    let (newest_segment, head, unfinished) = match &*session.push.lock() {
+        Some(push) => (push.newest_segment, push.head, push.unfinished.clone()),
         None => return Err(Error::Protocol("a push that did not begin")),
     };
     let reader = session.filesystem().engine().reader()?;
     let files = segment_files(session)?;
     let mut found = Vec::new();
     for segment in reader.segments()? {
-        let item = Published::Segment(segment.id.0);
-        let counts = is_whole(&files, &segment)
-            && segment.number <= newest_segment
-            && segment.epoch >= session.filesystem().engine().sealer().epoch();
-        if counts && found.len() < limit && reader.published(remote, item)?.is_none() {
+        if found.len() >= limit || segment.number > newest_segment || !is_whole(&files, &segment) {
+            continue;
+        }
+        let lacks = match reader.published(remote, Published::Segment(segment.id.0))? {
+            None => segment.epoch >= session.filesystem().engine().sealer().epoch(),
+            Some(how) => is_left_out(&unfinished, &how),
+        };
+        if lacks {
             found.push(VaultObject::Segment {
                 id: segment.id.0,
                 epoch: segment.epoch.0,
@@ -110,9 +113,8 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
             // A head has to be there for whoever pulls it, also if somebody let it go.                     [11.4.10]
             && (id == head || !let_go.contains(&id))
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
-            && reader
-                .published(remote, Published::Revision(id, Epoch(epoch)))?
-                .is_none()
+            && (reader.published(remote, Published::Revision(id, Epoch(epoch)))?)
+                .is_none_or(|how| is_left_out(&unfinished, &how))
         {
             found.push(VaultObject::Revision { id, epoch });
         }
@@ -121,6 +123,11 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
         }
     }
     Ok(found)
+}
+
+/// Whether readers leave out what names this: another device is in the middle of a push.                            [11.4.8]
+pub(super) fn is_left_out(unfinished: &HashSet<u64>, how: &PublishedAs) -> bool {
+    !how.is_let_go() && unfinished.contains(&how.publication)
 }
 
 /// Revisions of which another device let a record go, and of which none is live: sealed again under newer keys they stay so.

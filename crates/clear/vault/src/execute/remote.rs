@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) The rows about published objects match the publications of their remote, up to the last publication taken in.    [4.14]
 
+use std::collections::HashSet;
+
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::publication::RemoteId;
@@ -25,7 +27,7 @@ use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::pin;
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
-    change, change_state, found_by, is_whole, missing, put_published, remote_of, rows,
+    change, change_state, found_by, is_left_out, is_whole, missing, put_published, remote_of, rows,
     segment_files,
 };
 use crate::execute::session::{Push, Session};
@@ -76,6 +78,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let limit = usize::try_from(*limit).map_or(PUSH_PAGE, |limit| limit.min(PUSH_PAGE));
             Ok(missing(session, *remote, limit)?.into())
         }
+        RemoteRequest::Unfinished {
+            remote,
+            publications,
+        } => name_again(session, *remote, publications).map(Into::into),
         RemoteRequest::Seal {
             remote,
             last,
@@ -262,6 +268,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         turn,
         newest_segment,
         head: head.id,
+        unfinished: HashSet::new(),
     });
     if !was_pushing && !missing(session, number, 1)?.is_empty() {
         change_state(session, number, |state| RemoteState {
@@ -280,6 +287,25 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         bytes,
         published,
     })
+}
+
+/// Makes what only these publications of others name missing from now on, of which nothing may be away; gives whether there are any.
+fn name_again(session: &Session, remote: u64, publications: &[(u64, [u8; 32])]) -> Result<bool> {
+    let own = session.vault.with_keys(|keys| keys.replica().device());
+    let others = publications.iter().filter(|(_, device)| *device != own.0);
+    let unfinished: HashSet<u64> = others.map(|(number, _)| *number).collect();
+    if unfinished.is_empty() {
+        return Ok(false);
+    }
+    bring_back_those(session, &|reader, row| {
+        let how = reader.published(remote, Published::Segment(row.id.0))?;
+        Ok(how.is_some_and(|how| is_left_out(&unfinished, &how)))
+    })?;
+    match &mut *session.push.lock() {
+        Some(push) => push.unfinished = unfinished,
+        None => return Err(Error::Protocol("a push that did not begin")),
+    }
+    Ok(true)
 }
 
 /// Takes in the next publication of a remote. (1)
@@ -382,6 +408,8 @@ fn publication(
         true => Retired::all(session, remote, state.is_pushing)?,
         false => Retired::of(session, remote, body, state.is_pushing)?,
     };
+    // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
+    let _kept = filesystem.keep_segments();
     retired.bring_back(session, body)?;
     retired.renew(session)?;
     let published = change(session, |writer| {

@@ -4,7 +4,7 @@
 //! Gives   handles for them
 //! Never   keeps a reference after its end: however a session ends, all its references are released
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -41,6 +41,8 @@ pub(crate) struct Push {
     pub(crate) turn: PushTurn,
     pub(crate) newest_segment: SegmentNumber,
     pub(crate) head: [u8; 32],
+    /// Publications of pushes of other devices that have not ended: readers leave them out, so what they name is named again.  [11.4.3]
+    pub(crate) unfinished: HashSet<u64>,
 }
 
 /// Who can end the ownership of this process.
@@ -142,6 +144,8 @@ impl OpenVault {
                     UnlockError::Diverged => Error::keys_diverged(),
                     // It is that of the remote, not that of this vault, of which somebody without keys made another one.
                     UnlockError::HeaderEdited
+                    | UnlockError::SlotMissing
+                    | UnlockError::GenerationBeyond { .. }
                     | UnlockError::WithheldForged
                     | UnlockError::Forged(_) => Error::RemoteUntrue(format!("its header: {error}")),
                     error => error.into(),

@@ -22,7 +22,7 @@ use crate::execute::session::Session;
 use crate::execute::{verify_state, whole};
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::keyring::held_keys::HeldKeys;
-use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
+use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES, VERIFY_SUSPECTS_MAX};
 use crate::records::{open_revision, record_name};
 use crate::request::Response;
 use crate::request::verify::{
@@ -95,9 +95,10 @@ pub(crate) fn show_segment(id: SegmentId) -> String {
 fn fields(part: &VerifiedPart) -> PartFields {
     let shown = part.damaged.len().min(VERIFY_BLOCKS_MAX);
     let problems = part.problems.iter().take(VERIFY_LINES_MAX);
-    let mut suspects: Vec<[u8; 16]> = part.problems.iter().map(|one| one.segment.0).collect();
+    let mut suspects: Vec<[u8; 16]> = part.suspects.iter().map(|id| id.0).collect();
     suspects.dedup();
-    suspects.truncate(VERIFY_LINES_MAX);
+    // With one more than that, no state is kept.
+    suspects.truncate(VERIFY_SUSPECTS_MAX + 1);
     PartFields {
         last: part.last.map(|id| id.0),
         bytes: part.bytes,
@@ -168,7 +169,7 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
         let advice = "if you made this change, run `strongroom device accept`. If not, somebody else has keys of this vault: remove the device or key that was added, then run `strongroom key rotate`";
         note(HEADER, format!("{line}; {advice}"));
     }
-    if keyring.device_outlived_a_slot() {
+    if keyring.device_outlived_its_own_removal_of_a_slot() {
         let why = "an earlier version of strongroom removed a key but left this copy's device in use, so anyone who had that key may have the secrets of this device; run `strongroom key rotate`";
         note(HEADER, why.to_owned());
     }

@@ -15,6 +15,7 @@
 
 use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
+use strongroom_segments::{INTENT_LOG, INTENTS_UNREADABLE};
 
 use crate::folder::{Folder, HEADER, REPLICA, below, saved_name};
 use crate::limits::HEADER_BYTES_MAX;
@@ -183,7 +184,11 @@ fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Resu
     for name in [HEADER, REPLICA] {
         if let Some(bytes) = made.read(name, HEADER_BYTES_MAX)? {
             held.replace(name, &bytes)?;
-            held.replace(&saved_name(name), &bytes)?;
+            match held.replace(&saved_name(name), &bytes) {
+                // A folder in the place of a second copy stays, and is in nobody's way.                          [10.12]
+                Err(BelowError::Odd(_)) => {}
+                saved => saved?,
+            }
             made.remove(name)?;
         }
     }
@@ -200,6 +205,11 @@ fn put_aside(held: &HeldFolder, old: &Old) -> strongroom_folder::Result<()> {
     held.remove(&index())?;
     match old {
         Old::Kept(aside) => {
+            // The new database cannot replay it, and the old one needs it until this moment.                  [7.4.8]
+            match held.rename(INTENT_LOG, INTENTS_UNREADABLE) {
+                Err(error) if !error.is_missing() => return Err(error),
+                _ => {}
+            }
             move_aside(held, &log(), &format!("{aside}-wal"))?;
             move_aside(held, TREE_FILE, &format!("{aside}-tree"))?;
             move_aside(held, DATABASE_FILE, aside)?;
@@ -281,11 +291,14 @@ mod tests {
     /// Method: each state in between is made by hand.
     #[test]
     fn a_switch_that_was_cut_anywhere_is_finished() {
-        for steps in 0..6 {
+        for steps in 0..7 {
             let (_place, folder) = folder();
+            fs::write(folder.part(INTENT_LOG), "syncs").unwrap();
             let making = made(&folder);
+            assert!(folder.has(INTENT_LOG), "the old database may need it");
             fs::rename(making.place(), folder.part("recovered-1")).unwrap();
             let moves = [
+                (INTENT_LOG, INTENTS_UNREADABLE),
                 ("metadata.db-wal", "metadata.db.damaged-1-wal"),
                 ("metadata.db-tree", "metadata.db.damaged-1-tree"),
                 ("metadata.db", "metadata.db.damaged-1"),
@@ -301,6 +314,9 @@ mod tests {
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
             assert_eq!(read(&folder, "metadata.db.damaged-1").unwrap(), "old");
             assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree");
+            // Failed before: it was put away before the switch, and lost if that did not happen.
+            assert!(!folder.has(INTENT_LOG));
+            assert_eq!(read(&folder, INTENTS_UNREADABLE).unwrap(), "syncs");
             assert_eq!(
                 read(&folder, "metadata.db.damaged-1-tree").unwrap(),
                 "old tree"
@@ -371,6 +387,23 @@ mod tests {
             assert_eq!(read(&folder, HEADER).unwrap(), "new header", "{steps}");
             assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{steps}");
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
+            assert!(!is_pending(&folder).unwrap());
+        }
+    }
+
+    /// Failed before: the switch was never finished, and the vault could not be opened for writing any more.
+    #[test]
+    fn a_folder_in_the_place_of_a_second_copy_is_in_no_switchs_way() {
+        for odd in [HEADER, REPLICA].map(saved_name) {
+            let (_place, folder) = folder();
+            fs::create_dir(folder.part(&odd)).unwrap();
+            let making = made(&folder);
+            fs::write(making.part(HEADER), "new header").unwrap();
+            fs::write(making.part(REPLICA), "new replica").unwrap();
+            commit_rekeyed(&folder, &making).unwrap();
+            assert_eq!(read(&folder, HEADER).unwrap(), "new header", "{odd}");
+            assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{odd}");
+            assert!(folder.part(&odd).is_dir());
             assert!(!is_pending(&folder).unwrap());
         }
     }

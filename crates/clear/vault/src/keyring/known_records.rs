@@ -72,6 +72,10 @@ pub(crate) fn accept(settings: &dyn Settings) -> Result<()> {
     keep_unknown(settings, &[])
 }
 
+/// What a device has to do that another one removed a key beside.
+const REPLACE_THE_DEVICE: &str = ". Anyone who had that key, and could read this folder, may know the keys of this device: sync, then run \
+     `strongroom device remove` here without an id, then sync again";
+
 /// What a person is shown of the record at `sequence`.
 pub(crate) fn describe(keyring: &Keyring, sequence: u64) -> Option<String> {
     let records = keyring.records_from(sequence);
@@ -96,11 +100,15 @@ pub(crate) fn describe(keyring: &Keyring, sequence: u64) -> Option<String> {
     if let Some(epoch) = record.epoch {
         did.push(format!("begins epoch {}", epoch.0));
     }
-    Some(format!(
+    let mut line = format!(
         "membership record {sequence} was not made here: {} {}",
         short(&record.author.0),
         did.join(", ")
-    ))
+    );
+    if record.removes_a_slot() && keyring.device_outlived_a_slot() {
+        line.push_str(REPLACE_THE_DEVICE);
+    }
+    Some(line)
 }
 
 fn unknown(settings: &dyn Settings) -> Result<Vec<u64>> {

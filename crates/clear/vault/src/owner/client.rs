@@ -3,19 +3,29 @@
 //! Takes   requests
 //! Gives   the owner's answers; if none comes, whether the request may have been carried out
 //! Never   sends a key, or repeats a request that may have been carried out
+//!
+//! Invariants
+//!  (1) Nobody waits for an owner that has ended, even if a process that it forked still has its end of the connection.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::folder::Folder;
 use crate::limits::{CLIENT_CONNECTIONS_MAX, GREETING_WAIT_MS};
 use crate::owner::socket;
 use crate::request::frame::{self, Arrival};
-use crate::request::{Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
+use crate::request::{
+    Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome, WholeRequest,
+};
 use crate::retry::OWNER_WAIT;
 use crate::{Error, Result};
 
@@ -41,6 +51,9 @@ pub(crate) struct Client {
     pub(crate) has_left: AtomicBool,
     /// How many writes of this process a sync of the vault through this owner covered.
     pub(crate) synced: AtomicU64,
+    /// How many changes it acknowledged, and how many of those a sync covered.
+    changed: AtomicU64,
+    covered: AtomicU64,
 }
 
 #[derive(Default)]
@@ -51,8 +64,17 @@ struct Pool {
 }
 
 struct Connection {
-    stream: UnixStream,
+    line: Line,
     buffer: Vec<u8>,
+}
+
+/// A socket, and who is at its other end.
+struct Line {
+    stream: UnixStream,
+    /// Readable once that process has ended; `None` where the kernel does not say.                             (1)
+    owner: Option<OwnedFd>,
+    /// How long it may take with the next bytes.
+    patience: Option<Duration>,
 }
 
 /// What greeting an owner gave.
@@ -95,6 +117,8 @@ impl Client {
             gone: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
             synced: AtomicU64::default(),
+            changed: AtomicU64::default(),
+            covered: AtomicU64::default(),
         }))
     }
 
@@ -106,6 +130,7 @@ impl Client {
     /// Asks; many threads may at once.
     pub(crate) fn ask(&self, request: &Request<'_>) -> std::result::Result<Response, Unanswered> {
         let mut connection = self.take()?;
+        let changed = self.changed.load(Ordering::Acquire);
         let answer = connection.ask(request);
         match answer {
             Ok(Response::Leaving) => {
@@ -121,6 +146,7 @@ impl Client {
                 Err(Unanswered::NotDone)
             }
             Ok(response) => {
+                self.note(request, &response, changed);
                 self.give_back(connection);
                 Ok(response)
             }
@@ -137,6 +163,46 @@ impl Client {
                 self.lose();
                 Err(unanswered)
             }
+        }
+    }
+
+    /// Notes what `response` acknowledges. `before`: how many changes had been acknowledged when `request` was sent.
+    fn note(&self, request: &Request<'_>, response: &Response, before: u64) {
+        match (request, response) {
+            (_, Response::Failed(_) | Response::OperationFailed(..)) => {}
+            (Request::Whole(WholeRequest::Sync), _) => {
+                self.covered.fetch_max(before, Ordering::AcqRel);
+            }
+            (request, _) if request.needs_sync() => {
+                self.changed.fetch_add(1, Ordering::AcqRel);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the owner acknowledged a change that may not be durable. It is asked about once: the second answer is no.
+    pub(crate) fn takes_unsynced(&self) -> bool {
+        let changed = self.changed.load(Ordering::Acquire);
+        let covered = self.covered.fetch_max(changed, Ordering::AcqRel);
+        covered < changed && !self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Makes durable what the owner acknowledged; asks it nothing if a sync covered all of that.
+    ///
+    /// # Errors
+    /// `OwnerGone` if it has gone, and did not say that nothing is lost.
+    pub(crate) fn finish(&self) -> Result<()> {
+        if self.covered.load(Ordering::Acquire) >= self.changed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.ask(&Request::Whole(WholeRequest::Sync)) {
+            Ok(Response::Failed(failure)) => Err(failure.into()),
+            Ok(_) => Ok(()),
+            Err(Unanswered::Failed(error)) => Err(error),
+            Err(Unanswered::NotDone | Unanswered::Unknown) => match self.takes_unsynced() {
+                true => Err(Error::OwnerGone),
+                false => Ok(()),
+            },
         }
     }
 
@@ -198,14 +264,14 @@ impl Client {
 impl Connection {
     fn ask(&mut self, request: &Request<'_>) -> std::result::Result<Response, Unanswered> {
         frame::encode(&mut self.buffer, request).map_err(Unanswered::Failed)?;
-        if self.stream.write_all(&self.buffer).is_err() {
+        if self.line.write_all(&self.buffer).is_err() {
             // A frame that was not written whole is not carried out.
             return match self.hears_that_it_left() {
                 true => Ok(Response::Left),
                 false => Err(Unanswered::NotDone),
             };
         }
-        match frame::receive(&mut self.stream, &mut self.buffer) {
+        match frame::receive(&mut self.line, &mut self.buffer) {
             Ok(Arrival::Frame) => {}
             Ok(Arrival::Closed) | Err(_) => return Err(Unanswered::Unknown),
         }
@@ -216,43 +282,177 @@ impl Connection {
 impl Connection {
     /// Whether the owner, which answers nothing any more, says within `OWNER_WAIT` that it has closed and nothing is lost.
     fn hears_that_it_left(&mut self) -> bool {
-        let waits = self.stream.set_read_timeout(Some(OWNER_WAIT));
-        waits.is_ok()
-            && matches!(
-                frame::receive(&mut self.stream, &mut self.buffer),
-                Ok(Arrival::Frame)
-            )
+        self.line.patience = Some(OWNER_WAIT);
+        let received = frame::receive(&mut self.line, &mut self.buffer);
+        matches!(received, Ok(Arrival::Frame))
             && matches!(frame::decode(&self.buffer), Ok(Response::Left))
     }
 }
 
-fn greet(mut stream: UnixStream, greeting: &Greeting) -> Result<Greeted> {
-    let wait = Duration::from_millis(GREETING_WAIT_MS);
-    stream
-        .set_read_timeout(Some(wait))
-        .map_err(Error::io("setting up a socket"))?;
+impl Line {
+    /// `None` if the process that listened has ended.
+    fn new(stream: UnixStream) -> Result<Option<Self>> {
+        let peer = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(Error::system("identifying the other process of the socket"))?;
+        let owner = match pidfd_open(peer.pid, PidfdFlags::empty()) {
+            Ok(owner) => Some(owner),
+            Err(Errno::SRCH) => return Ok(None),
+            // An older kernel, or no descriptor is left.
+            Err(_) => None,
+        };
+        Ok(Some(Self {
+            stream,
+            owner,
+            patience: Some(Duration::from_millis(GREETING_WAIT_MS)),
+        }))
+    }
+
+    /// Waits until the socket is ready for what `flags` say.                                                   (1)
+    fn wait(&self, flags: PollFlags) -> io::Result<()> {
+        let patience = self.patience.map(Timespec::try_from).transpose();
+        let patience = patience.map_err(io::Error::other)?;
+        let mut waits = vec![PollFd::new(&self.stream, flags)];
+        waits.extend(
+            self.owner
+                .as_ref()
+                .map(|owner| PollFd::new(owner, PollFlags::IN)),
+        );
+        if retry_on_intr(|| poll(&mut waits, patience.as_ref()))? == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        if !waits[0].revents().is_empty() {
+            return Ok(());
+        }
+        // It has ended. What it said before has arrived.
+        match poll(&mut waits[..1], Some(&Timespec::default()))? {
+            0 => Err(ErrorKind::ConnectionReset.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does `work` as soon as it need not wait.
+    fn when_ready(
+        &self,
+        flags: PollFlags,
+        mut work: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match retry_on_intr(&mut work) {
+                Err(Errno::AGAIN) => self.wait(flags)?,
+                worked => return Ok(worked?),
+            }
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.when_ready(PollFlags::IN, || {
+            let (count, _) = recv(&self.stream, &mut *buffer, RecvFlags::DONTWAIT)?;
+            Ok(count)
+        })
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        self.when_ready(PollFlags::OUT, || send(&self.stream, data, flags))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn greet(stream: UnixStream, greeting: &Greeting) -> Result<Greeted> {
+    let Some(mut line) = Line::new(stream)? else {
+        return Ok(Greeted::Gone);
+    };
     let mut buffer = Vec::new();
     // An owner that is just leaving, or one whose secret was wrong, hangs up here: as if nobody listened.
-    if frame::send(&mut stream, &mut buffer, greeting).is_err() {
+    if frame::send(&mut line, &mut buffer, greeting).is_err() {
         return Ok(Greeted::Gone);
     }
-    match frame::receive(&mut stream, &mut buffer) {
+    match frame::receive(&mut line, &mut buffer) {
         Ok(Arrival::Frame) => {}
         Ok(Arrival::Closed) => return Ok(Greeted::Gone),
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::WouldBlock => {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
             return Err(Error::OwnerUnreachable);
         }
         Err(_) => return Ok(Greeted::Gone),
     }
     match frame::decode(&buffer)? {
         Welcome::Session(session) => {
-            stream
-                .set_read_timeout(None)
-                .map_err(Error::io("setting up a socket"))?;
-            Ok(Greeted::Session(Connection { stream, buffer }, session))
+            line.patience = None;
+            Ok(Greeted::Session(Connection { line, buffer }, session))
         }
         Welcome::UnknownSession => Ok(Greeted::Gone),
         Welcome::OtherVersion => Err(Error::OtherVersion),
         Welcome::Full => Err(Error::OwnerUnreachable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::limits::TRANSFER_BYTES_MAX;
+    use crate::request::Handle;
+    use crate::request::frame::Bytes;
+
+    /// An owner that forks, and is killed when it has a part of a request. The fork lives until its input ends.
+    const FORKING: &str = "
+import os, signal, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print('ready', flush=True)
+connection, _ = listener.accept()
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+connection.recv(4096)
+connection.send(bytes(int(sys.argv[2])))
+os.kill(os.getpid(), signal.SIGKILL)
+";
+
+    /// Method: what the owner has read, and what it has answered, varies: nothing, or a part. Its fork has the connection open all the
+    /// time. Failed before: `ask` waited for as long as the fork lived.
+    #[test]
+    fn an_owner_that_has_ended_is_not_waited_for_though_its_fork_holds_the_connection() {
+        let data = vec![7; TRANSFER_BYTES_MAX];
+        for (len, answered) in [(10, "0"), (10, "2"), (data.len(), "0")] {
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().join("a.sock");
+            let mut owner = Command::new("python3")
+                .args(["-c", FORKING])
+                .args([path.as_os_str(), answered.as_ref()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut said = BufReader::new(owner.stdout.take().unwrap());
+            said.read_line(&mut String::new()).unwrap();
+            let stream = UnixStream::connect(&path).unwrap();
+            let mut line = Line::new(stream).unwrap().unwrap();
+            line.patience = None;
+            let buffer = Vec::new();
+            let unanswered = Connection { line, buffer }.ask(&Request::Write {
+                handle: Handle(1),
+                offset: 0,
+                data: Bytes(&data[..len]),
+            });
+            let unanswered = unanswered.unwrap_err();
+            let expected = match len == data.len() {
+                true => matches!(unanswered, Unanswered::NotDone),
+                false => matches!(unanswered, Unanswered::Unknown),
+            };
+            assert!(expected, "{len} bytes, {answered} answered: {unanswered:?}");
+            drop(owner.stdin.take());
+            owner.wait().unwrap();
+        }
     }
 }

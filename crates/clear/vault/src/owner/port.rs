@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::execute::content;
-use crate::execute::execute;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::Owner;
 use crate::owner::client::{Client, Unanswered};
@@ -28,7 +27,7 @@ impl Port {
     /// Asks; `Unanswered` says whether asking elsewhere is safe.
     pub(crate) fn ask(&self, request: &Request<'_>) -> std::result::Result<Response, Unanswered> {
         match self {
-            Self::Owner(owner) => execute(&owner.session, request).map_err(Unanswered::Failed),
+            Self::Owner(owner) => owner.execute(request).map_err(Unanswered::Failed),
             Self::Client(client) => match client.ask(request)? {
                 Response::Failed(failure) => Err(Unanswered::Failed(failure.into())),
                 Response::OperationFailed(index, failure) => {

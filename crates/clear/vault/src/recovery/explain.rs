@@ -73,6 +73,14 @@ impl Repair<'_> {
             nodes.push((id, names.to_vec()));
             Ok::<(), Error>(())
         })?;
+        let all = nodes
+            .iter()
+            .flat_map(|(id, names)| names.iter().chain(Some(id)));
+        let lost: Vec<BlockId> = all
+            .filter(|id| !blocks.inventory.has(id))
+            .copied()
+            .collect();
+        self.filesystem().insert_lost(&lost)?;
         engine.change(|writer| {
             // Those that have a row count what they name already.
             let mut fresh = HashSet::new();
@@ -113,33 +121,37 @@ impl Repair<'_> {
         Ok(engine.commit()?)
     }
 
-    /// Content of segments that the database does not know goes to `lost+found`, and the files aside.
-    pub(crate) fn unexplained_segments(&mut self, blocks: &FoundBlocks<'_>) -> Result<()> {
-        let engine = self.filesystem().engine();
-        let known: HashSet<SegmentId> = engine
-            .reader()?
-            .segments()?
-            .iter()
-            .map(|row| row.id)
-            .collect();
-        let named: Vec<String> = self
-            .report
-            .found
-            .files
-            .iter()
-            .map(|one| one.file.clone())
-            .collect();
-        for id in blocks
+    /// The segments that a verification found and the database does not know.
+    pub(crate) fn unknown_segments(&self, blocks: &FoundBlocks<'_>) -> Result<Vec<SegmentId>> {
+        let known = self.known_segments()?;
+        let found = &self.report.found.files;
+        let named: HashSet<&str> = found.iter().map(|one| &*one.file).collect();
+        let mut unknown = blocks
             .store
             .list()
-            .map_err(strongroom_filesystem::Error::from)?
-        {
-            let file = show_segment(id);
-            if known.contains(&id) || !named.contains(&file) {
-                continue;
-            }
+            .map_err(strongroom_filesystem::Error::from)?;
+        unknown.retain(|id| !known.contains(id) && named.contains(&*show_segment(*id)));
+        Ok(unknown)
+    }
+
+    fn known_segments(&self) -> Result<HashSet<SegmentId>> {
+        let reader = self.filesystem().engine().reader()?;
+        Ok(reader.segments()?.iter().map(|row| row.id).collect())
+    }
+
+    /// Content of `unknown` segments that no row names goes to `lost+found`. The files go aside, but for those that have a row by now: a
+    /// snapshot that was adopted names a part of them.
+    pub(crate) fn unexplained_segments(
+        &mut self,
+        blocks: &FoundBlocks<'_>,
+        unknown: Vec<SegmentId>,
+    ) -> Result<()> {
+        let known = self.known_segments()?;
+        for id in unknown {
             self.unnamed_content(blocks, id)?;
-            self.set_aside(&file)?;
+            if !known.contains(&id) {
+                self.set_aside(&show_segment(id))?;
+            }
         }
         Ok(())
     }

@@ -340,13 +340,22 @@ impl Repair<'_> {
         }
         drop(reader);
         for source in sources {
-            if wanted.is_empty() {
-                break;
-            }
             let sound = self.sound_here(source)?;
-            if let Some(remote) = source.reach(self.vault) {
-                let ended = self.take_blocks(source, &*remote, &sound, &mut wanted, told);
-                source.settle(ended)?;
+            // A node that comes back may name blocks that nobody missed before.
+            let mut looks = true;
+            while std::mem::take(&mut looks) && !wanted.is_empty() {
+                if let Some(remote) = source.reach(self.vault) {
+                    let mut found_out = Vec::new();
+                    let wants = (&mut wanted, &mut found_out);
+                    let ended = self.take_blocks(source, &*remote, &sound, wants, told);
+                    source.settle(ended)?;
+                    let reader = self.filesystem().engine().reader()?;
+                    for number in found_out {
+                        lost.insert(number, LostChunks::ALL);
+                        wanted.extend(reader.block(number)?.map(|row| (row.id, row)));
+                        looks = true;
+                    }
+                }
             }
         }
         let left: HashSet<BlockNumber> = wanted.values().map(|row| row.number).collect();
@@ -381,7 +390,7 @@ impl Repair<'_> {
         source: &mut Source,
         remote: &dyn Remote,
         sound: &HashSet<String>,
-        wanted: &mut HashMap<BlockId, Block>,
+        (wanted, found_out): (&mut HashMap<BlockId, Block>, &mut Vec<BlockNumber>),
         told: &mut dyn FnMut(RecoverProgress),
     ) -> Result<()> {
         let sealer = self.filesystem().engine().sealer();
@@ -414,9 +423,11 @@ impl Repair<'_> {
                 took.note(strongroom_sync::Error::Damaged { object, why });
             }
             let mut batch = Vec::with_capacity(opened.len());
-            for (id, clear) in opened {
-                if let Some(row) = wanted.remove(&id) {
-                    batch.push(sealer.seal_exactly(row.kind, &clear));
+            for (id, kind, clear) in opened {
+                if wanted.remove(&id).is_some() {
+                    let again = self.again(&sealer, kind, &clear)?;
+                    found_out.extend(&again.found_out);
+                    batch.push(again);
                 }
             }
             took.blocks += batch.len() as u64;
@@ -513,10 +524,8 @@ impl Holder {
                     clear_len: entry.clear_len as usize,
                 };
                 offset = block.end();
-                if wanted
-                    .get(&block.id)
-                    .is_some_and(|row| row.kind == block.kind)
-                {
+                // Of what was lost with the database nobody knows the kind.
+                if wanted.contains_key(&block.id) {
                     blocks.push(block);
                 }
             }
@@ -550,14 +559,14 @@ impl Holder {
                     .open_exactly(self.epoch, block.kind, &block.id, len, sealed)
                     .ok()
             });
-            opened.extend(clear.map(|clear| (block.id, clear)));
+            opened.extend(clear.map(|clear| (block.id, block.kind, clear)));
         }
         Ok((opened, part.len() as u64))
     }
 }
 
-/// Blocks by name, and what was sealed in them.
-type Opened = Vec<(BlockId, Vec<u8>)>;
+/// Blocks by name, with their kinds and what was sealed in them.
+type Opened = Vec<(BlockId, Kind, Vec<u8>)>;
 
 /// The epoch of a finished segment and its sealed table of contents: one request, two for a long table.
 fn read_table(

@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!
 //! Invariants
-//!  (1) Each block that a snapshot refers to has a row, with the reference count that the file system would give it.  [6.3.4]
+//!  (1) Each block that a snapshot refers to has a row, lost or not, with the reference count that the file system would give it.  [6.3.4]
 //!  (2) Content that nothing refers to has a row too, and a name in `lost+found`. A clone leaves such content out.
 //!
 //! Memory: about 200 bytes per block and 100 per node.
@@ -46,6 +46,8 @@ pub(crate) struct Rebuilt {
     pub(crate) bytes: u64,
     /// Blocks that snapshots name and that are nowhere.
     pub(crate) missing: u64,
+    /// Files of the living state of which it is not known where all of their content was.
+    pub(crate) unlisted: u64,
     /// What the living state lost.
     pub(crate) damages: Vec<Damage>,
     /// Files in `lost+found`, and their bytes.
@@ -93,7 +95,7 @@ pub(crate) struct Work<'a, 'b> {
     lost_segment: Option<SegmentNumber>,
     pub(crate) numbers: HashMap<BlockId, BlockNumber>,
     /// How often trees of snapshots name blocks that are lost.
-    missing: HashMap<BlockId, u32>,
+    pub(crate) missing: HashMap<BlockId, u32>,
     /// References that rows do not count yet.
     pub(crate) more: HashMap<BlockNumber, u32>,
     made: HashMap<InodeId, Made>,
@@ -122,6 +124,7 @@ impl<'a> Rebuilding<'a> {
         let kept = work.insert_blocks(revisions)?;
         work.insert_revisions(&kept)?;
         work.living(kept.last())?;
+        work.insert_missing()?;
         work.settle_references()?;
         work.begin_history(kept.last())?;
         if work.given.unnamed == Unnamed::LostAndFound {
@@ -421,6 +424,7 @@ impl Work<'_, '_> {
             Ok(())
         })?;
         let unknown: u64 = unlisted.iter().map(|range| range.end - range.start).sum();
+        self.result.unlisted += u64::from(!unlisted.is_empty());
         if unknown > REBUILD_LOST_BYTES_MAX {
             return Ok(None);
         }
@@ -483,7 +487,7 @@ impl Work<'_, '_> {
     }
 
     /// A row for a block that is not there. How long it was nobody knows; as long as it must have been.
-    fn lost_block(&mut self, id: &BlockId, len: u32) -> Result<BlockNumber> {
+    pub(crate) fn lost_block(&mut self, id: &BlockId, len: u32) -> Result<BlockNumber> {
         let segment = match self.lost_segment {
             Some(segment) => segment,
             None => {

@@ -13,39 +13,38 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use strongroom_crypto::{
-    Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
-};
+use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom};
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, ReplicaFile, SuiteId};
-use strongroom_history::{Revision, RevisionId};
+use strongroom_format::{Epoch, SuiteId};
+use strongroom_history::{Retention, Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
-    Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
+    Access as SegmentAccess, INTENT_LOG, INTENTS_UNREADABLE, SegmentStore, StoreOptions,
 };
 
 use crate::clock::now_s;
+use crate::execute::history::RETENTION;
 use crate::execute::verify::intents_problem;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
-use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
+use crate::folder::{Folder, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::join::Joining;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
-use crate::keyring::own_replica::save_copies;
-use crate::keyring::own_replica::{Files, settle};
+use crate::keyring::own_replica::{save_copies, settle};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
 use crate::outline::Source;
 use crate::owner::port::Port;
 use crate::records::{open_revision, record_files, record_name};
+use crate::recovery::header_files::{DatabaseKey, bring_header, bring_replica};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
 use crate::recovery::rebuild::{Rebuilding, Rebuilt, Unnamed};
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
-use crate::seen::{self, Trust, Watch};
+use crate::seen::{self, IfOlder, Trust, Watch};
 use crate::{Error, FileProblem, Result, Vault};
 
 /// When the database is rebuilt from the segments and the records of snapshots.
@@ -133,7 +132,7 @@ fn take_in_intents(
         &joining,
     )?;
     let fault = intents_problem(owner.session.filesystem());
-    let joining = Joining::new(folder.path(), joining, None);
+    let joining = Joining::new(folder.path(), joining, None)?;
     Vault::new(Port::Owner(Arc::new(owner)), joining).close()?;
     Ok(fault)
 }
@@ -157,13 +156,40 @@ pub(crate) fn recover_from(
     (trial, source): (Trial, Source<'_>),
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
+    let report = bring_back(folder, secret, options, (trial, source), told)?;
+    if trial == Trial::ForReal {
+        // Not before: the key of the old database may be in a second copy alone.
+        save_copies(folder)?;
+    }
+    Ok(report)
+}
+
+/// The same, but for the second copies.
+fn bring_back(
+    folder: &Folder,
+    secret: &Secret,
+    options: &RecoverOptions,
+    (trial, source): (Trial, Source<'_>),
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
     let mut writes = Vec::new();
     let (mut keyring, header) = bring_header(folder, secret, &options.trust, &mut writes)?;
-    let (keys, replica) = bring_replica(folder, &mut keyring, &mut writes)?;
-    let mut state = match options.rebuild {
-        Rebuild::Always => DatabaseState::Ruined(String::new()),
-        Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
+    let accepts = options.trust.older == IfOlder::Accept;
+    let (mut keys, mut replica, database_key) =
+        bring_replica(folder, &mut keyring, accepts, &mut writes)?;
+    let mut state = match (options.rebuild, database_key) {
+        (Rebuild::Always, _) => DatabaseState::Ruined(String::new()),
+        (_, DatabaseKey::KnownToRemoved) => DatabaseState::Ruined(MADE_BY_REMOVED.to_owned()),
+        _ => look(folder, &keyring, &keys, trial)?,
     };
+    if options.rebuild != Rebuild::Always
+        && replica == Brought::Sound
+        && matches!(state, DatabaseState::Ruined(_))
+        && let Some(second) = second_replica(folder, &mut keyring, trial)?
+    {
+        writes.push((REPLICA, second.bytes));
+        (keys, state, replica) = (second.replica, second.state, Brought::PutBack);
+    }
     refuse_rebuild(&state, options.rebuild)?;
     // A sound database judges the header better, when the vault is opened: it may only lack a record that another device made.
     let check_head = |keyring: &Keyring| {
@@ -179,7 +205,6 @@ pub(crate) fn recover_from(
         if replica == Brought::Sound {
             settle(folder, &keyring, &keys)?;
         }
-        save_copies(folder)?;
     }
     let renamed = misnamed::put_right(folder, trial)?;
     let mut report = RecoverReport {
@@ -192,7 +217,7 @@ pub(crate) fn recover_from(
         report.database = Brought::Cut;
         if trial == Trial::ForReal {
             cut(folder, &keys)?;
-            state = look(folder, &keyring, &keys)?;
+            state = look(folder, &keyring, &keys, trial)?;
             // Only now every page of it could be looked at.
             refuse_rebuild(&state, options.rebuild)?;
         }
@@ -250,119 +275,31 @@ fn take_lock(folder: &Folder) -> Result<OwnerLock> {
     }
 }
 
-// ---- header and replica file
-
-/// Files to be replaced, in this order.
-type Writes = Vec<(&'static str, Vec<u8>)>;
-
-/// Unlocks the newest header that is left.
-fn bring_header(
-    folder: &Folder,
-    secret: &Secret,
-    trust: &Trust,
-    writes: &mut Writes,
-) -> Result<(Keyring, Brought)> {
-    // Before anything is put back: nothing is done in a vault that nobody means.
-    let watch = |keyring: &Keyring| Watch::begin(folder, keyring, Access::ReadOnly, trust);
-    let check = |keyring: &Keyring| watch(keyring)?.check_head(keyring);
-    let present = folder.header();
-    let saved = folder.saved(HEADER).ok().flatten();
-    // Each try at a passphrase costs a second: the same bytes are tried once.
-    let differs = |saved: &&[u8]| !matches!(&present, Ok(present) if present == saved);
-    let from_saved = saved
-        .as_deref()
-        .filter(differs)
-        .map(|saved| unlock(saved, secret, None));
-    let unlocked = present.and_then(|_| Files::read(folder)?.unlock(secret));
-    match (unlocked, from_saved) {
-        // An older header was put in the place of a newer one.
-        (Ok(keyring), Some(Ok(newer)))
-            if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
-        {
-            check(&newer)?;
-            writes.extend(saved.map(|saved| (HEADER, saved)));
-            Ok((newer, Brought::PutBack))
-        }
-        (Ok(keyring), _) => watch(&keyring).map(|_| (keyring, Brought::Sound)),
-        (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
-            check(&keyring)?;
-            writes.extend(saved.map(|saved| (HEADER, saved)));
-            Ok((keyring, Brought::PutBack))
-        }
-        (
-            Err(Error::Damaged { .. } | Error::HeaderLost { .. }),
-            Some(Err(error @ (UnlockError::WrongSecret { .. } | UnlockError::Format(_)))),
-        ) => Err(error.into()),
-        (Err(error), _) => Err(error),
-    }
+/// A second copy of the replica file that opens the database.
+struct Second {
+    bytes: Vec<u8>,
+    replica: Replica,
+    state: DatabaseState,
 }
 
-/// The replica file, its second copy, or a new one, which acts as a new device.
-fn bring_replica(
-    folder: &Folder,
-    keyring: &mut Keyring,
-    writes: &mut Writes,
-) -> Result<(Replica, Brought)> {
-    let files = Files::beside_header(folder);
-    match files.replica_of(keyring) {
-        Ok(replica) => return Ok((replica, Brought::Sound)),
-        // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
-        Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
-        Err(_) => {}
-    }
-    let saved = folder.saved(REPLICA).ok().flatten();
-    let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
-    if let Some(Ok(replica)) = &opened
-        && keyring.act_as(replica).is_ok()
-    {
-        let replica = replica.clone();
-        writes.extend(saved.map(|saved| (REPLICA, saved)));
-        return Ok((replica, Brought::PutBack));
-    }
-    for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
-        check_is_ruined(keyring, bytes)?;
-    }
-    // One whose device was removed still has the name of this copy and the key of its database.
-    let present = files.replica.ok();
-    let present = present.and_then(|bytes| keyring.open_replica(&bytes).ok());
-    let kept = present.or_else(|| opened.and_then(std::result::Result::ok));
-    let Changed {
-        header,
-        keyring: next,
-        ..
-    } = keyring
-        .add_device(&SystemRandom)
-        .map_err(|error| Error::Keys(error.to_string()))?;
-    let replica = match kept {
-        Some(kept) => next.replica_of_device(&kept),
-        None => next
-            .new_replica(&SystemRandom)
-            .map_err(|error| Error::Keys(error.to_string()))?,
+/// The second copy of the replica file, if the database opens with it: then an older one was put in the place of the first.
+fn second_replica(folder: &Folder, keyring: &mut Keyring, trial: Trial) -> Result<Option<Second>> {
+    let Some(bytes) = folder.saved(REPLICA).ok().flatten() else {
+        return Ok(None);
     };
-    // The header first: it opens every replica file, and a device without one harms nobody.
-    writes.push((HEADER, header));
-    writes.push((REPLICA, next.seal_replica(&replica, &SystemRandom)?));
-    *keyring = next;
-    Ok((replica, Brought::Rebuilt(None)))
-}
-
-/// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
-/// open: somebody put another header in the place of this vault's, and would get a database of its own.
-fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
-    let Some(Ok(file)) = replica.map(ReplicaFile::decode) else {
-        return Ok(());
-    };
-    let is_known = file.vault == keyring.vault_id() && keyring.epoch_key(file.epoch).is_some();
-    let opened = replica.map(|bytes| keyring.open_replica(bytes));
-    if !is_known || matches!(opened, Some(Ok(_))) {
-        return Ok(());
+    if folder.replica().is_ok_and(|present| present == bytes) {
+        return Ok(None);
     }
-    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right file \
-         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` again";
-    Err(Error::Damaged {
-        what: REPLICA,
-        why: why.to_owned(),
-    })
+    let Ok(replica) = keyring.open_replica(&bytes) else {
+        return Ok(None);
+    };
+    let state = look(folder, keyring, &replica, trial)?;
+    let serves = !matches!(state, DatabaseState::Ruined(_)) && keyring.act_as(&replica).is_ok();
+    Ok(serves.then_some(Second {
+        bytes,
+        replica,
+        state,
+    }))
 }
 
 // ---- the database
@@ -377,6 +314,10 @@ enum DatabaseState {
     /// It is none of them, for this reason.
     Ruined(String),
 }
+
+/// Why the database is none of this vault's, as far as can be known.
+const MADE_BY_REMOVED: &str = "somebody whose key was removed knows its key, and may have made it; if you know that this folder is yours as it \
+     is, keep it with `--accept-older`";
 
 fn refuse_rebuild(state: &DatabaseState, rebuild: Rebuild) -> Result<()> {
     match (state, rebuild) {
@@ -396,12 +337,15 @@ fn to_mend(keys: &Replica) -> metadata::Options {
     }
 }
 
-fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
+/// In a trial, a database of an earlier version is not brought up to date, and is an error.
+fn look(folder: &Folder, keyring: &Keyring, keys: &Replica, trial: Trial) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
     let because = |why: &str| Ok(DatabaseState::Ruined(why.to_owned()));
     let below = |error| strongroom_filesystem::Error::from(error).into();
     let opened = match Store::open_read_only(folder.path(), key, to_mend(keys)) {
-        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, to_mend(keys)),
+        Err(metadata::Error::OlderVersion { .. }) if trial == Trial::ForReal => {
+            Store::open(folder.path(), key, to_mend(keys))
+        }
         opened => opened,
     };
     let store = match opened {
@@ -438,8 +382,8 @@ fn cut(folder: &Folder, keys: &Replica) -> Result<()> {
         .map_err(|error| strongroom_filesystem::Error::from(error).into())
 }
 
-/// Puts the intent log of the old database out of the way of the new one, which cannot take it in, and says so.
-fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
+/// What is said of the intent log of the old database, which the new one cannot take in: it goes out of the way when that takes its place.
+fn intents_given_up(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     if !folder.has(INTENT_LOG) {
         return None;
     }
@@ -447,8 +391,7 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     let what = match trial {
         Trial::OnlyLook => format!("{lost} would not have these changes; the log would be kept"),
         Trial::ForReal => {
-            let kept = IntentLog::set_aside(folder.path()).ok();
-            let kept = kept.unwrap_or(INTENT_LOG);
+            let kept = INTENTS_UNREADABLE;
             format!("{lost} does not have these changes; the log is kept as `{kept}`")
         }
     };
@@ -518,8 +461,9 @@ fn rebuild(
     }
     .run(revisions)?;
     known_records::see(&store, keyring, Access::ReadWrite)?;
+    keep_every_snapshot(&store).map_err(strongroom_filesystem::Error::from)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
-    report.files.extend(give_up_intents(folder, trial));
+    report.files.extend(intents_given_up(folder, trial));
     let aside = match trial {
         Trial::ForReal => switch::commit(folder, &making)?,
         Trial::OnlyLook => {
@@ -534,6 +478,14 @@ fn rebuild(
     Ok(())
 }
 
+/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes.
+///                                                                                                         [6.10.4]
+fn keep_every_snapshot(store: &Store) -> metadata::Result<()> {
+    let mut writer = store.lock();
+    writer.put_setting(RETENTION, &Retention::EVERYTHING.encode())?;
+    writer.commit().map(drop)
+}
+
 fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     let rootless = rebuilt.rootless.iter().map(ToString::to_string);
     report.lost_revisions.extend(rootless);
@@ -544,6 +496,7 @@ fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     report.damages = rebuilt.damages;
     report.damages.sort_by(|one, next| one.path.cmp(&next.path));
     report.missing_blocks = rebuilt.missing;
+    report.unlisted = rebuilt.unlisted;
     report.unnamed = rebuilt.unnamed;
 }
 

@@ -9,15 +9,19 @@
 //!  (1) A block is repaired by storing its proven content again under its name. Files and snapshots that refer to it do not change.
 //!  (2) After a kill at any moment, what was repaired stays repaired, and nothing is worse than before.
 //!  (3) A second repair finds nothing to do.
+//!  (4) A lost block of a segment that a publication names stays in that segment, so that no push retires it at the remote.  [7.7.8]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use strongroom_crypto::{Compression, Secret};
+use strongroom_crypto::{BlockSealer, Compression, Secret};
 use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
-use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
+use strongroom_format::{BlockId, Kind, SealedBlock};
+use strongroom_history::names_of_block;
+use strongroom_metadata::{BlockNumber, Place, Published, Reader, SegmentNumber};
 
+use crate::execute::standing::LET_GO;
 use crate::execute::verify::show_segment;
 use crate::folder::Folder;
 use crate::join::Joining;
@@ -33,6 +37,7 @@ use crate::recovery::recover::{
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
+use crate::request::remote::RemoteFields;
 use crate::seen::Trust;
 use crate::{GoOn, Result, Vault};
 
@@ -140,7 +145,7 @@ pub fn repair(
     )?);
     let vault = Vault::new(
         Port::Owner(Arc::clone(&owner)),
-        Joining::new(folder.path(), joining, None),
+        Joining::new(folder.path(), joining, None)?,
     );
     let mended = Repair {
         folder: &folder,
@@ -156,6 +161,15 @@ pub fn repair(
     mended?;
     closed?;
     Ok(report)
+}
+
+/// A block that is stored again.
+pub(crate) struct Again {
+    block: SealedBlock,
+    /// What it names if it is a node.
+    names: Vec<BlockId>,
+    /// Those of them that had no row: they are lost, and may be found too.
+    pub(crate) found_out: Vec<BlockNumber>,
 }
 
 /// A repair under way.
@@ -190,6 +204,8 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
+        // What is stored again has no reference for a moment, and neighbours may be the last to name it: nothing is given back meanwhile.
+        let held = self.filesystem().engine().hold();
         self.segments_from_remotes(&mut sources, &mut damaged, told)?;
         let (suite, epochs) = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
@@ -207,8 +223,9 @@ impl<'a> Repair<'a> {
         };
         let damaged = self.with_neighbours(damaged)?;
         let lost = self.mend(&blocks, damaged)?;
+        let unknown = self.unknown_segments(&blocks)?;
         self.adopt(&blocks)?;
-        self.unexplained_segments(&blocks)?;
+        self.unexplained_segments(&blocks, unknown)?;
         self.records()?;
         let mut lost = self.mend_nodes(lost)?;
         self.blocks_from_remotes(&mut sources, &mut lost, told)?;
@@ -218,6 +235,7 @@ impl<'a> Repair<'a> {
             return Ok(());
         }
         self.isolate(&lost)?;
+        drop(held);
         self.emptied_segments()?;
         self.filesystem().drop_empty_segments()?;
         self.owner
@@ -288,29 +306,41 @@ impl<'a> Repair<'a> {
         let sealer = engine.sealer();
         let mut numbers: Vec<BlockNumber> = damaged.keys().copied().collect();
         numbers.sort_unstable();
+        let mut numbers = VecDeque::from(numbers);
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for number in numbers {
+        while let Some(number) = numbers.pop_front() {
             let reader = engine.reader()?;
             let Some(row) = reader.block(number)? else {
                 damaged.remove(&number);
                 continue;
             };
             // As it was sealed: compressed again it might get another name.
-            let mut clear = blocks.open_exactly(&row.id);
+            let found = blocks.inventory.blocks.get(&row.id);
+            let mut opened = found.and_then(|found| {
+                let clear = blocks.open_exactly(&row.id)?;
+                Some((found.kind, clear))
+            });
             if let Place::Segment(segment, _) = row.place
-                && clear.is_none()
+                && opened.is_none()
                 && let Some(segment) = reader.segment(segment)?
             {
-                clear = blocks.open_as_row_says(&row, segment.id);
+                let clear = blocks.open_as_row_says(&row, segment.id);
+                opened = clear.map(|clear| (row.kind, clear));
             }
-            let Some(clear) = clear else {
+            drop(reader);
+            let Some((kind, clear)) = opened else {
                 continue;
             };
             let was_lost = damaged.remove(&number) != Some(LostChunks::NONE);
             self.report.mended_blocks += u64::from(was_lost);
             bytes += clear.len();
-            batch.push(sealer.seal_exactly(row.kind, &clear));
+            let again = self.again(&sealer, kind, &clear)?;
+            for number in &again.found_out {
+                damaged.insert(*number, LostChunks::ALL);
+                numbers.push_back(*number);
+            }
+            batch.push(again);
             if bytes >= MEND_BYTES {
                 bytes = 0;
                 self.store(std::mem::take(&mut batch))?;
@@ -321,13 +351,33 @@ impl<'a> Repair<'a> {
         Ok(damaged)
     }
 
-    pub(crate) fn store(&self, batch: Vec<strongroom_format::SealedBlock>) -> Result<()> {
+    /// The block of `clear`, sealed again under its name. What a node names has rows from now on: lost ones, where it had none.
+    pub(crate) fn again(&self, sealer: &BlockSealer, kind: Kind, clear: &[u8]) -> Result<Again> {
+        let block = sealer.seal_exactly(kind, clear);
+        let names = match kind.is_data() {
+            true => Vec::new(),
+            false => names_in(sealer, &block),
+        };
+        let found_out = match self.trial {
+            Trial::ForReal if !names.is_empty() => self.filesystem().insert_lost(&names)?,
+            Trial::ForReal | Trial::OnlyLook => Vec::new(),
+        };
+        Ok(Again {
+            block,
+            names,
+            found_out,
+        })
+    }
+
+    pub(crate) fn store(&self, batch: Vec<Again>) -> Result<()> {
         if batch.is_empty() || self.trial == Trial::OnlyLook {
             return Ok(());
         }
         let engine = self.filesystem().engine();
         let epoch = engine.sealer().epoch();
-        engine.store(epoch, batch, &[])?;
+        let (blocks, names): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|one| (one.block, one.names)).unzip();
+        engine.store(epoch, blocks, &names)?;
         Ok(engine.commit()?)
     }
 
@@ -368,24 +418,59 @@ impl<'a> Repair<'a> {
     }
 
     /// What stays lost is remembered, so that nothing new is named after it; blocks of which nothing is left wait for no
-    /// file any more.
+    /// file any more. Those of a segment that a remote has wait for it: a segment that nothing waits for would be retired there.  (4)
     fn isolate(&mut self, lost: &HashMap<BlockNumber, LostChunks>) -> Result<()> {
+        let remotes = self.vault.remote_rows()?;
         let reader = self.filesystem().engine().reader()?;
         let mut blocks: Vec<DamagedBlock> = Vec::new();
+        let mut waiting: Vec<DamagedBlock> = Vec::new();
         for (number, chunks) in lost {
             let Some(row) = reader.block(*number)? else {
                 continue;
             };
-            if let Place::Segment(segment, _) = row.place {
-                self.lost_in.insert(segment);
-            }
-            blocks.push(DamagedBlock {
+            let damaged = DamagedBlock {
                 number: *number,
                 chunks: *chunks,
-            });
+            };
+            if let Place::Segment(segment, _) = row.place {
+                self.lost_in.insert(segment);
+                if is_pushed(&reader, &remotes, segment)? {
+                    waiting.push(damaged);
+                    continue;
+                }
+            }
+            blocks.push(damaged);
         }
         drop(reader);
-        blocks.sort_unstable_by_key(|block| block.number);
-        Ok(self.filesystem().isolate(&blocks)?)
+        for blocks in [&mut blocks, &mut waiting] {
+            blocks.sort_unstable_by_key(|block| block.number);
+        }
+        Ok(self.filesystem().isolate(&blocks, &waiting)?)
     }
+}
+
+/// What a node names, compressed or not; nothing if it is not as a node must be: whoever reads it finds that.
+fn names_in(sealer: &BlockSealer, node: &SealedBlock) -> Vec<BlockId> {
+    let len = node.clear_len as usize;
+    let clear = sealer.open(sealer.epoch(), node.kind, &node.id, len, &node.bytes);
+    let names = clear.map(|clear| names_of_block(node.kind, &clear).unwrap_or_default());
+    names.unwrap_or_default()
+}
+
+/// Whether a remote should have the whole segment: a publication names it.
+fn is_pushed(
+    reader: &Reader<'_>,
+    remotes: &[RemoteFields],
+    segment: SegmentNumber,
+) -> Result<bool> {
+    let Some(segment) = reader.segment(segment)? else {
+        return Ok(false);
+    };
+    for remote in remotes {
+        let published = reader.published(remote.number, Published::Segment(segment.id.0))?;
+        if published.is_some_and(|how| how.hash != LET_GO) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -1,7 +1,7 @@
 //! The report of a recovery: what it did, and what it could not do.
 
 use crate::request::history::RevisionInfo;
-use crate::{Damage, FileProblem};
+use crate::{Damage, FileProblem, Loss};
 
 /// What was done about a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct RecoverReport {
     pub missing_blocks: u64,
     /// Files with content that no snapshot names, in `lost+found`, and their bytes.
     pub unnamed: (u64, u64),
+    /// Files of the living state of which it is not known where all of their content was.
+    pub(crate) unlisted: u64,
 }
 
 impl RecoverReport {
@@ -61,6 +63,12 @@ impl RecoverReport {
             && self.lost_revisions.is_empty()
             && self.damages.is_empty()
             && self.files.is_empty()
+    }
+
+    /// Whether the state has every node of the tree of its revision: only bytes of files may be lost, and everybody knows which.
+    pub(crate) fn has_whole_tree(&self) -> bool {
+        let is_content = |damage: &Damage| matches!(damage.what, Loss::Content(..));
+        self.unlisted == 0 && self.damages.iter().all(is_content)
     }
 
     /// Whether something may have been lost of which nothing is left to tell: names, attributes and small content that were

@@ -44,6 +44,23 @@ impl Work<'_, '_> {
         self.settle_references()
     }
 
+    /// Rows for the lost blocks that only older snapshots name: who removes those takes references of them.
+    ///                                                                                                     [7.4.2]
+    ///
+    /// Whether such a block is of content nobody knows. As one of content it names nothing, so what a lost node names is not counted
+    /// before that node comes back.
+    pub(crate) fn insert_missing(&mut self) -> Result<()> {
+        let missing: Vec<BlockId> = self.missing.keys().copied().collect();
+        for id in missing {
+            if !self.numbers.contains_key(&id) {
+                let number = self.lost_block(&id, CELL as u32)?;
+                self.numbers.insert(id, number);
+                self.commit_if_large()?;
+            }
+        }
+        Ok(())
+    }
+
     /// How long the content of a block is; of a compressed one only its content tells. Of one that does not open nobody
     /// knows, and reading it fails.
     fn content_len(&self, id: &BlockId, found: &FoundBlock) -> Result<u32> {

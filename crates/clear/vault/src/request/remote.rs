@@ -32,6 +32,12 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         limit: u64,
     },
+    /// These publications, each with its device, name no head and are of pushes that have not ended. What only those of other devices
+    /// name is missing from now on until the push ends; gives whether there are such.
+    Unfinished {
+        remote: u64,
+        publications: Vec<(u64, [u8; 32])>,
+    },
     /// The publication behind `last`, sealed; no bytes if there is nothing to publish.
     Seal {
         remote: u64,

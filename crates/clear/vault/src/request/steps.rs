@@ -22,6 +22,7 @@ use crate::{Error, Result};
 pub(crate) enum Step<'a> {
     RequireMissing {
         path: Bytes<'a>,
+        links: Links,
     },
     RequireUnchanged {
         path: Bytes<'a>,
@@ -105,7 +106,7 @@ impl<'a> Step<'a> {
     /// Bytes of paths, names and content.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::RequireMissing { path }
+            Self::RequireMissing { path, .. }
             | Self::RequireUnchanged { path, .. }
             | Self::MakeDirectory { path, .. }
             | Self::WriteFileFrom { path, .. }

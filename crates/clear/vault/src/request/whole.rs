@@ -88,6 +88,9 @@ pub(crate) enum BackupRequest<'a> {
     /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and
     /// the records of its revisions.
     Database { target: Bytes<'a> },
+    /// The segments that the copied database needs, behind `after`, by their ids, with the bytes that each has at least. The lost
+    /// segment is among them if something refers to it.
+    Needed { after: Option<[u8; 16]> },
     /// `renewed`: a backup whose records of revisions that its database does not know shall go.
     End {
         #[serde(borrow)]

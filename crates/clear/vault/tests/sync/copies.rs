@@ -294,6 +294,58 @@ fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
     }
 }
 
+/// Goal: a copy that pulls while a push of it keeps segment files does not take its own file for the one of that name that came. Method: both
+/// copies write on in a segment that was open when the folder was copied; the original publishes it, and the copy pulls in the middle of
+/// a push to another remote.
+/// Failed before: rows pointed into the wrong file, and content did not open.
+#[test]
+fn a_copy_that_pulls_beside_its_own_push_takes_no_file_for_another() {
+    let mut devices = Devices::new(2, fill);
+    let second = devices.place.directory.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let second = format!("folder:{}", second.display());
+    devices.open_quietly(1);
+    let sync = |vault: &Vault, name: &str| vault.sync_with(name, &mut |_| GoOn::Yes).unwrap();
+    devices.vaults[1].add_remote("second", &second).unwrap();
+    sync(&devices.vaults[1], CLONED_FROM);
+    sync(&devices.vaults[1], "second");
+    let original = &devices.vaults[1];
+    original.write("/in both", content(200_000, 40)).unwrap();
+    original.sync().unwrap();
+    let folder = devices.place.directory.path().join("device2");
+    copy_folder(&devices.folder(1), &folder);
+    original
+        .write("/by the original", content(150_000, 41))
+        .unwrap();
+    sync(original, CLONED_FROM);
+    let mut options = OpenOptions::default();
+    options.engine.background = Background::Manual;
+    let secret = devices.place.secret.clone();
+    let copied = Vault::open(&folder, secret, options).unwrap();
+    copied.write("/by the copy", content(170_000, 42)).unwrap();
+    let beside = Vault::connect_if_owned(&folder, OpenOptions::default());
+    let beside = beside.unwrap().unwrap();
+    let mut pulled = None;
+    let pushed = copied.push("second", &mut |_| {
+        pulled.get_or_insert_with(|| beside.pull(CLONED_FROM, &mut |_| GoOn::Yes));
+        GoOn::Yes
+    });
+    pushed.unwrap();
+    let pulled = pulled.unwrap();
+    assert!(matches!(pulled, Err(Error::RemoteBusy)), "{pulled:?}");
+    beside.close().unwrap();
+    sync(&copied, CLONED_FROM);
+    sync(&copied, "second");
+    for (path, len, seed) in [
+        ("/in both", 200_000, 40),
+        ("/by the original", 150_000, 41),
+        ("/by the copy", 170_000, 42),
+    ] {
+        assert_eq!(copied.read(path).unwrap(), content(len, seed), "{path}");
+    }
+    assert_sound(&copied);
+}
+
 /// Devices of which the second has an older folder again, from before two changes of its keys; it was opened by order.
 fn with_replaced_device() -> Devices {
     let mut devices = Devices::new(2, fill);

@@ -1,12 +1,14 @@
 //! Keys that change, and devices that are removed, while devices sync: no device is held up, and no removed device comes back.
 
 use std::fs;
+use std::path::Path;
 
 use strongroom::{
-    CLONED_FROM, CloneOptions, Error, GoOn, Guessable, Keys, NewRevision, OpenOptions, Vault, clone,
+    AddKey, CLONED_FROM, CloneOptions, Error, GoOn, Guessable, Keys, NewKey, NewRevision,
+    OpenOptions, RecoveryCode, Secret, SystemRandom, Vault, VerifyOptions, clone,
 };
 
-use crate::support::content;
+use crate::support::{content, copy_folder};
 use crate::{Devices, fill, tree};
 
 /// Goal: keys that one device changes reach the others, and nothing that is sealed under the old ones is lost.
@@ -381,4 +383,75 @@ fn the_newest_state_is_published_again_although_it_was_let_go() {
         sync_patiently(&devices, number);
     }
     devices.assert_same();
+}
+
+/// Goal: a key that one device removed is out at another one, too, once that one was replaced; until then both say so. Method: someone who
+/// had the key kept the folder of the second device. Failed before: no device said anything, and nothing told how to close it.
+/// SECURITY.md, claim 5.
+#[test]
+fn a_removed_key_is_out_at_another_device_once_that_is_replaced() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let code = RecoveryCode::random(&SystemRandom).unwrap();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.add("his", AddKey::Other(NewKey::RecoveryCode(code.clone())))
+        .unwrap();
+    let slots = keys.slots();
+    let his = slots.iter().find(|slot| slot.label == "his").unwrap().id;
+    drop(keys);
+    devices.settle();
+    for vault in &devices.vaults {
+        vault.accept_records().unwrap();
+    }
+    devices.vaults[1].close().unwrap();
+    let kept = devices.place.directory.path().join("kept");
+    copy_folder(&devices.folder(1), &kept);
+    devices.open_quietly(1);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.remove(his).unwrap();
+    assert_eq!(keys.other_devices().len(), 1);
+    drop(keys);
+    sync_patiently(&devices, 0);
+    sync_patiently(&devices, 1);
+    let said = |device: usize| {
+        devices.vaults[device]
+            .information()
+            .unwrap()
+            .unknown_records
+    };
+    assert!(
+        said(1)[0].contains("`strongroom device remove` here without an id"),
+        "{:?}",
+        said(1)
+    );
+    assert!(
+        devices.vaults[1]
+            .verify(VerifyOptions::default(), &mut |_| GoOn::Yes)
+            .is_ok()
+    );
+    let old = fs::read(kept.join("replica.json")).unwrap();
+    let header = |device: usize| fs::read(devices.folder(device).join("vault.json")).unwrap();
+    // With the keys of the second device, which he has, he opens what the remover sealed since.
+    let reads = |header: &[u8]| acts_as(&kept, &old, header, &Secret::RecoveryCode(code.clone()));
+    assert!(reads(&header(0)), "the second device is still a member");
+    let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+    keys.renew_device().unwrap();
+    drop(keys);
+    assert!(!said(1)[0].contains("without an id"), "{:?}", said(1));
+    sync_patiently(&devices, 1);
+    sync_patiently(&devices, 0);
+    for device in 0..2 {
+        assert!(!reads(&header(device)), "device {device}");
+    }
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Whether the device in the replica file `old`, which `secret` opened with the header in `kept`, opens the newest keys of `header`.
+fn acts_as(kept: &Path, old: &[u8], header: &[u8], secret: &Secret) -> bool {
+    let own = fs::read(kept.join("vault.json")).unwrap();
+    let mut keyring = strongroom_crypto::unlock(&own, secret, None).unwrap();
+    let replica = keyring.open_replica(old).unwrap();
+    keyring.act_as(&replica).unwrap();
+    keyring.follow(header).is_ok()
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;
+mod erased;
 mod evict;
 mod hostile;
 mod keys;
@@ -13,6 +14,8 @@ mod prune;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
+mod two_remotes;
+mod unfinished;
 mod withheld;
 
 use std::collections::BTreeMap;

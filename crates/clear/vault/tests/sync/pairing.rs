@@ -495,6 +495,27 @@ fn a_device_that_has_gone_is_not_let_in() {
     assert_eq!(old.devices_count(), 1);
 }
 
+/// Goal: a device that gives up while the old one syncs is not let in. Failed before: it was looked for only before the sync, which may take
+/// longer than a device waits.
+#[test]
+fn a_device_that_goes_while_the_old_one_syncs_is_not_let_in() {
+    let mut old = Old::new();
+    let new = old.new_device("laptop");
+    let mut invitation = old.invite();
+    let mut asking = new.ask(invitation.code(), old.now).unwrap();
+    let candidate = meet(&mut invitation, &mut asking, old.now);
+    old.vault().write("/news", content(300_000, 2)).unwrap();
+    let mut asking = Some(asking);
+    let vault = &old.devices.vaults[0];
+    let admitted = invitation.admit(vault, &mut old.keys, &candidate, &mut |_| {
+        asking = None;
+        GoOn::Yes
+    });
+    assert_pairing!(admitted, PairingError::Gone);
+    assert!(asking.is_none());
+    assert_eq!(old.devices_count(), 1);
+}
+
 /// Goal: a new device that was killed right after the yes gets in with the secret that it chose.
 #[test]
 fn a_new_device_that_is_killed_after_the_yes_clones_with_its_own_secret() {

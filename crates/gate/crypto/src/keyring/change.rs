@@ -16,6 +16,7 @@ use crate::keyring::slot::{NewKey, NewSlot};
 use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
 use crate::keys::EpochKey;
+use crate::limits::generation_max;
 use crate::membership::handover::hand_over;
 use crate::membership::principal::Principal;
 use crate::random::Random;
@@ -305,7 +306,7 @@ impl Keyring {
         let record = self.membership.next(changes, &self.signer);
         self.membership
             .apply(&record)
-            .expect("(rules) holds: every public function above checks them first");
+            .map_err(|forged| KeyError::Record(forged.why))?;
         self.header.records.push(record);
         let active = self.membership.active();
         self.header
@@ -321,6 +322,7 @@ impl Keyring {
             .header
             .generation
             .checked_add(1)
+            .filter(|next| *next <= generation_max(self.header.records.len()))
             .ok_or(KeyError::Exhausted)?;
         Ok(())
     }

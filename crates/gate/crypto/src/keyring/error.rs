@@ -65,6 +65,19 @@ pub enum UnlockError {
         /// Which slot.
         slot: SlotId,
     },
+    /// Tampering: a slot is a member, and is not there.
+    #[error(
+        "a key slot that is a member of this vault is missing from the header; a member of this vault wrote that header. Put an earlier vault.json back, or restore it from another device"
+    )]
+    SlotMissing,
+    /// Tampering: so high that no change would have a number any more.
+    #[error(
+        "the vault header has generation {found}, which is more than its membership records allow; restore vault.json from another device"
+    )]
+    GenerationBeyond {
+        /// The one found.
+        found: u64,
+    },
     /// Tampering: the keys of an epoch were not granted to this slot.
     #[error("the keys of epoch {} are missing for this key slot or device; the header was edited", epoch.0)]
     GrantMissing {
@@ -202,6 +215,11 @@ pub enum KeyError {
     /// Tampering or bug: what a device that wants to be a member sent is none of what a member has.
     #[error("the device that asks to join sent {0}, so it was not let in")]
     Newcomer(&'static str),
+    /// Tampering or bug: the membership record of the change would not follow from those before it.
+    #[error(
+        "the membership record for this change {0}; the vault header does not match its members: restore vault.json from another device"
+    )]
+    Record(&'static str),
     /// Caller: the counters of generations or epochs are at their end.
     #[error("the header has no change numbers or epoch numbers left; make a new vault")]
     Exhausted,

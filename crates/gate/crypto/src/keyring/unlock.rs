@@ -13,17 +13,19 @@
 //!  (4) the slot is a member, added as a slot                   removed slot restored          [1.9.4]
 //!  (5) the newest epoch's grant opens and matches              forged grant                   [1.9.5]
 //!  (6) MAC of the exact bytes under the newest epoch           edited header                  [1.9.6]
-//!  (7) generation not below the last one seen                  older header restored          [1.9.7]
+//!  (7) slots and members match, and each has every key         a member is locked out         [1.9.9]
+//!  (8) generation not below the last one seen                  older header restored          [1.9.7]
 
 use crate::keyring::error::UnlockError;
 use crate::keyring::slot::{Secret, open};
 use crate::keyring::{Keyring, header_mac};
+use crate::limits::generation_max;
 use crate::membership::Membership;
 use crate::membership::grant::EpochKeys;
 use crate::membership::principal::Principal;
 use crate::providers::ready;
 use crate::secrets::passphrase::Argon2Cost;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, SlotId, SlotKind, StoredHeader};
 use subtle::ConstantTimeEq as _;
 
@@ -92,6 +94,10 @@ impl<'a> ReadHeader<'a> {
         if membership.vault() != values.vault {
             return Err(UnlockError::ForeignMembership);
         }
+        let found = values.generation;
+        if found > generation_max(values.records.len()) {
+            return Err(UnlockError::GenerationBeyond { found });
+        }
         Ok(Self {
             values,
             membership,
@@ -108,7 +114,35 @@ impl<'a> ReadHeader<'a> {
             && bool::from(expected.ct_eq(&self.mac))
     }
 
-    /// The keyring of `signer`, once (5) and (6) hold.
+    /// (7): nobody is left outside.
+    fn check_members(&self) -> Result<(), UnlockError> {
+        let slots = &self.values.slots;
+        for slot in slots {
+            if !self.membership.is(slot.principal, Role::Slot) {
+                return Err(UnlockError::SlotNotMember { slot: slot.id });
+            }
+        }
+        let with_slot: BTreeSet<_> = slots.iter().map(|slot| slot.principal).collect();
+        let grants = &self.values.grants;
+        let granted: BTreeSet<_> = grants
+            .iter()
+            .map(|grant| (grant.epoch, grant.principal))
+            .collect();
+        let epochs: BTreeSet<_> = grants.iter().map(|grant| grant.epoch).collect();
+        for (id, member) in self.membership.active() {
+            if member.role == Role::Slot && !with_slot.contains(id) {
+                return Err(UnlockError::SlotMissing);
+            }
+            for epoch in &epochs {
+                if !granted.contains(&(*epoch, *id)) {
+                    return Err(UnlockError::GrantMissing { epoch: *epoch });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keyring of `signer`, once (5) to (7) hold.
     pub(crate) fn open(
         self,
         signer: Principal,
@@ -119,6 +153,7 @@ impl<'a> ReadHeader<'a> {
         if !bool::from(expected.ct_eq(&self.mac)) {
             return Err(UnlockError::HeaderEdited);
         }
+        self.check_members()?;
         let epochs = epochs
             .into_iter()
             .map(|(epoch, keys)| (epoch, keys.epoch_key))

@@ -60,6 +60,30 @@ impl Place {
         ask(self.address(), method, &path, &head, body)
     }
 
+    /// Begins a request below `/v1/vaults/anna/v/` with the token of `anna`; its body and its answer are left to the caller.
+    pub(crate) fn begin(&self, method: &str, below: &str, head: &str) -> TcpStream {
+        let mut line = TcpStream::connect(self.address()).unwrap();
+        line.set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let head = format!(
+            "{method} /v1/vaults/anna/v/{below} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n{head}\r\n",
+            self.token
+        );
+        line.write_all(head.as_bytes()).unwrap();
+        line
+    }
+
+    /// The value of a metric of the server.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let at = self.server.as_ref().unwrap().metrics().unwrap();
+        let text = String::from_utf8(ask(at, "GET", "/metrics", "", b"").body).unwrap();
+        let value = |line: &str| {
+            let rest = line.strip_prefix(name)?.strip_prefix(' ')?;
+            rest.parse().ok()
+        };
+        text.lines().find_map(value).unwrap()
+    }
+
     /// Files below a folder of the server.
     pub(crate) fn files(&self, below: &str) -> usize {
         count(&self.folder.path().join(below))
@@ -80,11 +104,14 @@ pub(crate) fn accounts(folder: &Path) -> Accounts {
     Accounts::open(folder).unwrap()
 }
 
+/// A server that answers with its metrics, too.
 pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
+    let anywhere = "127.0.0.1:0".parse().unwrap();
     Server::start(&Settings {
         folder: folder.to_owned(),
-        listen: "127.0.0.1:0".parse().unwrap(),
+        listen: anywhere,
         tls,
+        metrics: Some(anywhere),
     })
     .unwrap()
 }

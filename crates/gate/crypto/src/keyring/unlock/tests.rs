@@ -945,3 +945,59 @@ fn a_grant_of_an_epoch_in_use_that_is_missing_or_noise_is_an_error_by_name() {
         }
     }
 }
+
+/// Goal: who has the keys cannot make a header that opens and in which no key can be changed any more. Method: a header with a MAC that
+/// fits, altered in each way.
+/// Failed before: it was opened, and every change from it was refused when it was to be stored, or panicked while it was made.
+#[test]
+fn a_header_in_which_keys_could_not_be_changed_is_not_opened() {
+    let (made, code) = vault();
+    let printed = slot_id(&made.keyring, "printed");
+    let device = made.keyring.device().unwrap();
+    let one = made.keyring.header.slots[0].principal;
+    let altered = |alter: &dyn Fn(&mut Header)| {
+        let mut keyring = made.keyring.clone();
+        alter(&mut keyring.header);
+        keyring
+    };
+    let not_member = UnlockError::SlotNotMember { slot: printed };
+    let beyond = |found| UnlockError::GenerationBeyond { found };
+    type Alter<'a> = (&'a dyn Fn(&mut Header), UnlockError);
+    let cases: [Alter<'_>; 6] = [
+        (
+            &|header| header.slots[1].principal.0[0] ^= 1,
+            not_member.clone(),
+        ),
+        (&|header| header.slots[1].principal = device, not_member),
+        (
+            &|header| header.slots[1].principal = one,
+            UnlockError::SlotMissing,
+        ),
+        (&|header| drop(header.slots.pop()), UnlockError::SlotMissing),
+        (&|header| header.generation = u64::MAX, beyond(u64::MAX)),
+        (
+            &|header| header.generation = (1 << 32) + 1,
+            beyond((1 << 32) + 1),
+        ),
+    ];
+    for (alter, expected) in cases {
+        let keyring = altered(alter);
+        let header = keyring.header_bytes().unwrap();
+        assert_eq!(error(&header, "one"), expected);
+        assert_eq!(made.keyring.follow(&header).unwrap_err(), expected);
+        // Nor does a change from it panic.
+        drop(keyring.remove_slot(printed, &SystemRandom));
+    }
+    let stranger = altered(&|header| header.slots[1].principal.0[0] ^= 1);
+    let removed = stranger.remove_slot(printed, &SystemRandom);
+    assert!(matches!(removed, Err(KeyError::Record(_))), "{removed:?}");
+    // The highest that opens leaves room for every change that makes a record.
+    let last = altered(&|header| header.generation = 1 << 32);
+    let last = last.header_bytes().unwrap();
+    unlock(&last, &Secret::RecoveryCode(code), None).unwrap();
+    let last = made.keyring.follow(&last).unwrap();
+    let changed = last.remove_slot(printed, &SystemRandom).unwrap();
+    unlock(&changed.header, &secret("one"), None).unwrap();
+    let changed = last.set_guessable(true).map(drop);
+    assert_eq!(changed.unwrap_err(), KeyError::Exhausted);
+}

@@ -1,0 +1,136 @@
+//! What a backup does with segments that the vault lost or that are damaged in it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use strongroom::{
+    BackupReport, Error, GoOn, OpenOptions, SeenRecords, Trust, Vault, VerifyOptions,
+};
+
+use support::{Place, content};
+
+fn back_up(vault: &Vault, target: &Path) -> Result<BackupReport, Error> {
+    vault.backup(target, &mut |_| GoOn::Yes)
+}
+
+/// A closed vault with two finished segments and a backup of both; the longest segment of the vault, and the backup's copy of it.
+fn backed_up() -> (Place, PathBuf, PathBuf) {
+    let (place, vault) = Place::new();
+    vault.write("/file", content(2 << 20, 1)).unwrap();
+    vault.compact().unwrap();
+    vault.write("/other", content(1 << 20, 2)).unwrap();
+    vault.compact().unwrap();
+    let target = place.directory.path().join("backup");
+    back_up(&vault, &target).unwrap();
+    vault.close().unwrap();
+    let segment = place.segments().pop().unwrap();
+    let copy = target.join(segment.strip_prefix(place.folder()).unwrap());
+    (place, segment, copy)
+}
+
+/// What the vault is asked to be that is a copy of another.
+fn copied() -> OpenOptions {
+    OpenOptions {
+        trust: Trust {
+            seen: SeenRecords::Nowhere,
+            ..Trust::default()
+        },
+        ..OpenOptions::default()
+    }
+}
+
+fn assert_whole_backup(place: &Place) {
+    let target = place.directory.path().join("backup");
+    let options = OpenOptions {
+        access: strongroom::Access::ReadOnly,
+        ..copied()
+    };
+    let backup = Vault::open(&target, place.secret.clone(), options).unwrap();
+    assert!(backup.read("/file").unwrap() == content(2 << 20, 1));
+    let report = backup
+        .verify(VerifyOptions::default(), &mut |_| GoOn::Yes)
+        .unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// What becomes of the bytes of a segment; `None` if its file is gone.
+type Harm<'a> = &'a dyn Fn(&[u8]) -> Option<Vec<u8>>;
+
+/// Goal: the only good copy of a segment survives the next backup, which says what is wrong. Method: each way in which a file
+/// can be lost; one of them in its end only.
+/// Failed before: the good copy was removed, or replaced by what was left of the vault's, and the backup said that all was well.
+#[test]
+fn a_good_copy_of_a_segment_that_the_vault_lost_stays_and_the_backup_fails() {
+    let flip_at = |bytes: &[u8], at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        Some(bytes)
+    };
+    let ways: [(&str, Harm<'_>); 4] = [
+        ("missing", &|_| None),
+        ("truncated", &|bytes| {
+            Some(bytes[..bytes.len() / 2].to_vec())
+        }),
+        ("its footer", &|bytes| flip_at(bytes, bytes.len() - 64)),
+        ("its table of contents and a block", &|bytes| {
+            let mut bytes = bytes.to_vec();
+            let end = bytes.len();
+            bytes[end - 64..].fill(0);
+            flip_at(&bytes, 100_000)
+        }),
+    ];
+    for (how, damage) in ways {
+        let (place, segment, copy) = backed_up();
+        let good = fs::read(&segment).unwrap();
+        match damage(&good) {
+            None => fs::remove_file(&segment).unwrap(),
+            Some(bytes) => fs::write(&segment, bytes).unwrap(),
+        }
+        let vault = place.open();
+        vault.write("/new", "new").unwrap();
+        let target = place.directory.path().join("backup");
+        let error = back_up(&vault, &target).unwrap_err();
+        let id = segment.file_name().unwrap().to_str().unwrap();
+        assert!(
+            matches!(&error, Error::Damaged { why, .. } if why.contains(id)),
+            "{how}: {error:?}"
+        );
+        assert!(fs::read(&copy).is_ok_and(|kept| kept == good), "{how}");
+        assert_whole_backup(&place);
+        vault.close().unwrap();
+        // As the message says.
+        fs::copy(&copy, &segment).unwrap();
+        let vault = place.open();
+        back_up(&vault, &target).unwrap();
+        assert!(vault.read("/file").unwrap() == content(2 << 20, 1), "{how}");
+    }
+}
+
+/// Goal: what a repair had to give up can still come from a backup. Failed before: the next backup removed it there too.
+#[test]
+fn a_backup_after_a_repair_keeps_what_the_vault_lost() {
+    let (place, segment, copy) = backed_up();
+    let good = fs::read(&segment).unwrap();
+    fs::remove_file(&segment).unwrap();
+    let repair = || {
+        let options = strongroom::RepairOptions::default();
+        strongroom::repair(place.folder(), &place.secret, options, &mut |_| {}).unwrap()
+    };
+    assert!(repair().lost_blocks > 0);
+    let vault = place.open();
+    let target = place.directory.path().join("backup");
+    back_up(&vault, &target).unwrap();
+    vault.close().unwrap();
+    assert!(fs::read(&copy).is_ok_and(|kept| kept == good));
+    fs::copy(&copy, &segment).unwrap();
+    let report = repair();
+    assert!(report.is_whole(), "{report:?}");
+    let vault = place.open();
+    assert!(vault.read("/file").unwrap() == content(2 << 20, 1));
+    // Nothing is lost any more: what the vault has no more goes.
+    assert!(back_up(&vault, &target).unwrap().removed > 0);
+}

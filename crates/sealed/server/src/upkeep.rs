@@ -1,0 +1,385 @@
+//! The upkeep of a server's folder: compares it, copies it, and frees what nothing refers to, whether the server runs or not.
+//!
+//! Takes   the folder of a server, and another one for a backup
+//! Gives   what is wrong, by account, vault and name; a backup that `serve` can run on
+//! Never   removes or changes an object
+//!
+//! Invariants
+//!  (1) A backup is one state of the database with the bytes of all its objects. While it is made, the folder `TO` has the backup
+//!      before, whole, with files that this one does not need yet.
+//!  (2) A file in `objects` without a row is garbage, also beside a running server: the row of an object is added before its file gets
+//!      there, and removed after it has left.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use strongroom_remote::ObjectName;
+
+use crate::error::{Error, Result};
+use crate::files::{Files, sync_folder};
+use crate::ledger::{Ledger, ListedObject};
+use crate::limits::{BACKUP_PASSES, PIECE_BYTES, PROBLEMS_MAX};
+use crate::named::Named;
+use crate::store::{DATABASE, Store, Use};
+use crate::tls::copy_own;
+
+/// The copy of the database while a backup is made.
+const NEW_DATABASE: &str = "server.db.new";
+
+/// How far a check or a backup is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpkeepProgress {
+    /// Objects that are done.
+    pub objects: u64,
+    /// All objects when it began.
+    pub objects_total: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Problem {
+    /// The account; empty if it is about the whole database.
+    pub account: String,
+    /// The vault; empty if it is about the account.
+    pub vault: String,
+    /// The object; empty if it is about the vault.
+    pub object: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CheckReport {
+    /// Objects of all accounts.
+    pub objects: u64,
+    /// Their bytes, as the database has them.
+    pub bytes: u64,
+    /// How many problems there are.
+    pub problem_count: u64,
+    /// The first of them, up to 1,000.
+    pub problems: Vec<Problem>,
+    /// Files without an object, which `gc` removes.
+    pub garbage_files: u64,
+    /// Their bytes.
+    pub garbage_bytes: u64,
+}
+
+/// What `gc` removed, or would remove.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct GarbageReport {
+    /// Files without an object.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a backup did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct BackupReport {
+    /// Objects that the backup has.
+    pub objects: u64,
+    /// Objects that were copied; the backup had the others already.
+    pub copied: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// How many objects are lost or damaged in the folder of the server.
+    pub problem_count: u64,
+    /// The first of them, up to 1,000.
+    pub problems: Vec<Problem>,
+}
+
+/// Whether all bytes are read, or only lengths are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// All bytes are read and compared with the hash in the name of the object, if it has one.
+    Content,
+    /// Only lengths are compared.
+    Lengths,
+}
+
+/// Whether garbage is removed, or only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collecting {
+    /// It is removed.
+    Remove,
+    /// It is counted.
+    Count,
+}
+
+/// The folder of a server, for its administrator.
+#[derive(Debug)]
+pub struct Upkeep(Store);
+
+impl Upkeep {
+    /// That in `folder`, which must have been made by a server.
+    ///
+    /// # Errors
+    /// `NoServer`, `NewerSchema`, `Database`, `Io`.
+    pub fn open(folder: &Path) -> Result<Self> {
+        Store::open(folder, Use::Upkeep).map(Self)
+    }
+
+    /// Compares the database with the files: each object has its bytes, as many as it says, with the hash that its name says.
+    /// O(objects), with `Content` O(bytes). `told` hears of the progress.
+    ///
+    /// # Errors
+    /// `Database`, `Io`. What is wrong with objects is in the report.
+    pub fn check(
+        &self,
+        reading: Reading,
+        told: &mut dyn FnMut(UpkeepProgress),
+    ) -> Result<CheckReport> {
+        let ledger = &self.0.ledger;
+        let mut problems = Problems::default();
+        for what in ledger.unsound()? {
+            problems.add(&[], what);
+        }
+        for account in ledger.miscounted()? {
+            problems.add(
+                &[&account],
+                "its usage is not the sum of its objects".into(),
+            );
+        }
+        for (account, vault, last) in ledger.without_newest()? {
+            problems.add(
+                &[&account, &vault],
+                format!("its newest publication, number {last}, is missing"),
+            );
+        }
+        let mut report = CheckReport::default();
+        let mut progress = UpkeepProgress {
+            objects_total: ledger.count()?,
+            ..UpkeepProgress::default()
+        };
+        ledger.each_object(|object| {
+            report.objects += 1;
+            report.bytes += object.len;
+            let found = match self.0.files.open_file(object.file)? {
+                Some(file) => {
+                    wrong_with(object, file, reading, &mut progress.bytes, &mut io::sink())?
+                }
+                // It was removed meanwhile, or its bytes are lost.
+                None if ledger.has_file(object.file)? => Some(LOST.to_owned()),
+                None => None,
+            };
+            problems.of(object, found);
+            progress.objects += 1;
+            told(progress);
+            Ok(())
+        })?;
+        let garbage = self.collect(Collecting::Count)?;
+        (report.garbage_files, report.garbage_bytes) = (garbage.files, garbage.bytes);
+        (report.problem_count, report.problems) = (problems.count, problems.first);
+        Ok(report)
+    }
+
+    /// Removes, or counts, the files that no object has, as an older database leaves them that was put back. O(files).  (2)
+    ///
+    /// # Errors
+    /// `Database`, `Io`.
+    pub fn collect(&self, collecting: Collecting) -> Result<GarbageReport> {
+        let mut report = GarbageReport::default();
+        self.0.files.each_settled(|id, len| {
+            if !self.0.ledger.has_file(id)? {
+                report.files += 1;
+                report.bytes += len;
+                if collecting == Collecting::Remove {
+                    self.0.files.drop_settled(id)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(report)
+    }
+
+    /// Brings the folder `to` to the state of the server, which may run meanwhile: objects that it has already are not copied again.
+    /// The certificate that the server signed itself is copied, too, with its key. O(objects), and O(bytes) of what is copied.  (1)
+    ///
+    /// # Errors
+    /// `Foreign` if `to` has something else, `InUse` if a server runs on it or another backup is made there, `SameFolder`,
+    /// `Restless` if objects are removed faster than they can be copied; `Database`, `Io`. Objects that are lost or damaged at the
+    /// server are in the report.
+    pub fn backup(
+        &self,
+        from: &Path,
+        to: &Path,
+        told: &mut dyn FnMut(UpkeepProgress),
+    ) -> Result<BackupReport> {
+        if is_same(from, to)? {
+            return Err(Error::SameFolder);
+        }
+        // Opening it ends what a server left in the log of the database, which would be taken for a part of the new one.
+        let target = Store::open(to, Use::Serving)?;
+        let mut report = BackupReport::default();
+        self.copy_objects(to, &target.files, &mut report, told)?;
+        copy_own(from, to)?;
+        target.files.sync_settled()?;
+        let (held, files) = target.without_ledger(to)?;
+        fs::rename(to.join(NEW_DATABASE), to.join(DATABASE))
+            .map_err(Error::io("replacing the database of the backup"))?;
+        sync_folder(to)?;
+        let ledger = Ledger::open(&to.join(DATABASE))?;
+        files.each_settled(|id, _| match ledger.has_file(id)? {
+            true => Ok(()),
+            false => files.drop_settled(id),
+        })?;
+        drop(ledger);
+        drop(held);
+        Ok(report)
+    }
+
+    /// Copies the database to its new name and the bytes of its objects into `files`, until all are there.
+    fn copy_objects(
+        &self,
+        to: &Path,
+        files: &Files,
+        report: &mut BackupReport,
+        told: &mut dyn FnMut(UpkeepProgress),
+    ) -> Result<()> {
+        let mut progress = UpkeepProgress::default();
+        for _ in 0..BACKUP_PASSES {
+            let path = to.join(NEW_DATABASE);
+            remove_database(&path)?;
+            self.0.ledger.copy_to(&path)?;
+            let copy = Ledger::open(&path)?;
+            let (mut problems, mut is_whole) = (Problems::default(), true);
+            (report.objects, progress.objects) = (0, 0);
+            progress.objects_total = copy.count()?;
+            copy.each_object(|object| {
+                report.objects += 1;
+                if !files.has_settled(object.file, object.len)? {
+                    match self.0.files.open_file(object.file)? {
+                        Some(file) => {
+                            let found = files.add_settled(object.file, |out| {
+                                wrong_with(object, file, Reading::Content, &mut progress.bytes, out)
+                            })?;
+                            problems.of(object, found);
+                            report.copied += 1;
+                        }
+                        None if self.0.ledger.has_file(object.file)? => {
+                            problems.of(object, Some(LOST.to_owned()))
+                        }
+                        // It was removed meanwhile, so another state is the one to have.
+                        None => is_whole = false,
+                    }
+                }
+                progress.objects += 1;
+                told(progress);
+                Ok(())
+            })?;
+            if is_whole {
+                report.copied_bytes = progress.bytes;
+                (report.problem_count, report.problems) = (problems.count, problems.first);
+                drop(copy);
+                let synced = File::open(&path).and_then(|file| file.sync_all());
+                return synced.map_err(Error::io("syncing the database of the backup"));
+            }
+        }
+        Err(Error::Restless)
+    }
+}
+
+const LOST: &str = "its file is missing from the folder of objects";
+
+/// Problems: all counted, the first kept.
+#[derive(Default)]
+struct Problems {
+    count: u64,
+    first: Vec<Problem>,
+}
+
+impl Problems {
+    /// `about` is the account, its vault and its object, as far as known.
+    fn add(&mut self, about: &[&str], what: String) {
+        self.count += 1;
+        if self.first.len() < PROBLEMS_MAX {
+            let of = |at: usize| {
+                about
+                    .get(at)
+                    .map_or_else(String::new, |name| (*name).to_owned())
+            };
+            self.first.push(Problem {
+                account: of(0),
+                vault: of(1),
+                object: of(2),
+                what,
+            });
+        }
+    }
+
+    fn of(&mut self, object: &ListedObject, what: Option<String>) {
+        if let Some(what) = what {
+            self.add(&[&object.account, &object.vault, &object.name], what);
+        }
+    }
+}
+
+/// What is wrong with the bytes of an object, if anything is; with `Content` they are written to `out`, and counted.
+fn wrong_with(
+    object: &ListedObject,
+    mut file: File,
+    reading: Reading,
+    bytes: &mut u64,
+    out: &mut dyn Write,
+) -> Result<Option<String>> {
+    let failed = || Error::io("reading an object");
+    let len = file.metadata().map_err(failed())?.len();
+    let is_of_another_length =
+        |len: u64| Some(format!("it has {len} bytes instead of {}", object.len));
+    if reading == Reading::Lengths {
+        return Ok((len != object.len)
+            .then(|| is_of_another_length(len))
+            .flatten());
+    }
+    let (mut hasher, mut read) = (blake3::Hasher::new(), 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let count = match file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count.map_err(failed())?,
+        };
+        if count == 0 {
+            break;
+        }
+        hasher.update(&piece[..count]);
+        out.write_all(&piece[..count])
+            .map_err(Error::io("writing a copy of an object"))?;
+        read += count as u64;
+        *bytes += count as u64;
+    }
+    if read != object.len {
+        return Ok(is_of_another_length(read));
+    }
+    let admits = ObjectName::new(object.name.clone())
+        .map(|name| Named::of(&name).admits(&hasher.finalize()));
+    Ok(match admits {
+        Ok(true) => None,
+        Ok(false) => Some("its bytes do not have the hash in its name".to_owned()),
+        Err(error) => Some(error.to_string()),
+    })
+}
+
+fn is_same(from: &Path, to: &Path) -> Result<bool> {
+    let real = |path: &Path| match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        path => path.map(Some).map_err(Error::io("examining a folder")),
+    };
+    Ok(real(from)? == real(to)?)
+}
+
+/// Removes a database that nobody has open, with what SQLite puts beside it.
+fn remove_database(path: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        match fs::remove_file(Path::new(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(Error::io("removing an old copy of the database"))?,
+        }
+    }
+    Ok(())
+}
