@@ -336,6 +336,7 @@ fn an_older_state_put_back_and_one_of_another_vault_are_not_believed() {
 fn lost_blocks_that_no_file_is_to_blame_for_are_told_after_a_stop_too() {
     let place = damaged_at_the_start();
     let mut segments = place.segments();
+    segments.retain(|path| path.metadata().unwrap().len() > 1 << 20);
     segments.sort();
     std::fs::remove_file(&segments[0]).unwrap();
     let options = strongroom::RepairOptions::default();
@@ -343,7 +344,10 @@ fn lost_blocks_that_no_file_is_to_blame_for_are_told_after_a_stop_too() {
     assert!(repaired.unwrap().lost_blocks > 0);
     let vault = place.open();
     let whole = verify(&vault, SHALLOW);
-    assert!(whole.progress.damaged_blocks > 0 && whole.files.is_empty());
+    assert!(
+        whole.progress.damaged_blocks > 0 && whole.files.is_empty(),
+        "{whole:?}"
+    );
     stopped(&vault, SHALLOW, 1);
     let resumed = verify(&vault, AGAIN);
     assert!(resumed.resumed_s.is_some(), "{resumed:?}");
