@@ -43,9 +43,6 @@ pub enum Error {
     /// Caller: a path that SQLite cannot be given.
     #[error("the path of the backup is not UTF-8")]
     PathNotText,
-    /// Environment: other requests removed objects during each attempt.
-    #[error("clients remove objects faster than they are copied: run the backup again later")]
-    Restless,
     /// Caller: the folder holds something else than a server.
     #[error("the folder has files that do not belong to a server: use an empty or a new folder")]
     Foreign,

@@ -11,6 +11,7 @@
 //! |---|---|---|---|
 //! | creating | the bytes, durable in `moving` | adds the object | the file is moved to `objects` |
 //! | removing | the file is moved to `moving`, durably | removes the object | the file is removed |
+//! | removing during a backup | the file is moved to `kept`, durably | removes the object | the file is removed after the backup |
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -26,8 +27,19 @@ use crate::file_id::FileId;
 pub(crate) struct Files {
     objects: PathBuf,
     moving: PathBuf,
+    kept: PathBuf,
     /// Open, to be synced.
     moving_folder: File,
+    kept_folder: File,
+}
+
+/// Where the file of an object goes that is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    /// To `moving`: it is removed at once.
+    Moving,
+    /// To `kept`: a backup may need it.
+    Kept,
 }
 
 /// A file that comes. It is gone again when this is dropped, unless it was kept.
@@ -56,12 +68,17 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     synced.map_err(Error::io("syncing a folder"))
 }
 
+fn sync(folder: &File) -> Result<()> {
+    folder.sync_all().map_err(Error::io("syncing a folder"))
+}
+
 impl Files {
     /// The folders below `folder`, which are made if they are not there.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let (objects, moving) = (folder.join("objects"), folder.join("moving"));
-        make_folder(&objects)?;
-        make_folder(&moving)?;
+        let [objects, moving, kept] = ["objects", "moving", "kept"].map(|name| folder.join(name));
+        [&objects, &moving, &kept]
+            .into_iter()
+            .try_for_each(|folder| make_folder(folder))?;
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
@@ -69,16 +86,18 @@ impl Files {
         sync_folder(folder)?;
         Ok(Self {
             moving_folder: File::open(&moving).map_err(Error::io("opening a folder"))?,
+            kept_folder: File::open(&kept).map_err(Error::io("opening a folder"))?,
             objects,
             moving,
+            kept,
         })
     }
 
-    /// What lies between, by the ids of the files. Anything else in the folder is left alone.
-    pub(crate) fn moving(&self) -> Result<Vec<FileId>> {
+    /// What lies in `moving` or `kept`, by the ids of the files. Anything else in the folder is left alone.
+    pub(crate) fn aside(&self, aside: Aside) -> Result<Vec<FileId>> {
         let failed = || Error::io("listing a folder");
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.moving).map_err(failed())? {
+        for entry in fs::read_dir(self.folder_of(aside).0).map_err(failed())? {
             let name = entry.map_err(failed())?.file_name();
             found.extend(name.to_str().and_then(FileId::parse));
         }
@@ -106,9 +125,9 @@ impl Files {
 
     /// Opens a file, wherever it lies now; `None` if it is gone.
     pub(crate) fn open_file(&self, id: FileId) -> Result<Option<File>> {
-        let (there, moving) = (self.in_objects(id), self.in_moving(id));
-        // It may go from one to the other between two looks.
-        for path in [&there, &moving, &there] {
+        let (there, moving, kept) = (self.in_objects(id), self.in_moving(id), self.in_kept(id));
+        // It may go from one to the next between two looks: from `moving` to `objects`, and then to one of the others.
+        for path in [&there, &moving, &there, &moving, &kept] {
             match File::open(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 file => return file.map(Some).map_err(Error::io("opening an object")),
@@ -124,21 +143,42 @@ impl Files {
     }
 
     /// The objects are about to go.
-    pub(crate) fn unsettle(&self, ids: &[FileId]) -> Result<()> {
+    pub(crate) fn unsettle(&self, ids: &[FileId], aside: Aside) -> Result<()> {
+        let (folder, opened) = self.folder_of(aside);
         let mut is_moved = false;
         for id in ids {
-            match fs::rename(self.in_objects(*id), self.in_moving(*id)) {
-                // It lies there already, or is lost: then it can go.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                moved => {
-                    moved.map_err(Error::io("moving an object"))?;
-                    is_moved = true;
+            // It may lie where it came to. Where it is lost, the object can go all the same.
+            for from in [self.in_objects(*id), self.in_moving(*id)] {
+                match fs::rename(from, folder.join(id.to_string())) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    moved => {
+                        moved.map_err(Error::io("moving an object"))?;
+                        is_moved = true;
+                        break;
+                    }
                 }
             }
         }
         match is_moved {
-            true => self.sync_moving(),
+            true => sync(opened),
             false => Ok(()),
+        }
+    }
+
+    /// Removes what was kept for a backup, or settles it if `has_object` says that an object has it: its removal was interrupted.
+    pub(crate) fn release(
+        &self,
+        id: FileId,
+        has_object: impl FnOnce(FileId) -> Result<bool>,
+    ) -> Result<()> {
+        let kept = self.in_kept(id);
+        let done = match has_object(id)? {
+            true => fs::rename(kept, self.in_objects(id)),
+            false => fs::remove_file(kept),
+        };
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(Error::io("removing what was kept for a backup")),
         }
     }
 
@@ -229,9 +269,15 @@ impl Files {
         fs::metadata(&self.moving).is_ok_and(|found| found.is_dir())
     }
 
-    fn sync_moving(&self) -> Result<()> {
-        let synced = self.moving_folder.sync_all();
-        synced.map_err(Error::io("syncing a folder"))
+    fn folder_of(&self, aside: Aside) -> (&Path, &File) {
+        match aside {
+            Aside::Moving => (&self.moving, &self.moving_folder),
+            Aside::Kept => (&self.kept, &self.kept_folder),
+        }
+    }
+
+    fn in_kept(&self, id: FileId) -> PathBuf {
+        self.kept.join(id.to_string())
     }
 
     fn in_moving(&self, id: FileId) -> PathBuf {
@@ -264,7 +310,7 @@ impl Incoming {
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync_all();
         synced.map_err(Error::io("syncing an object"))?;
-        self.files.sync_moving()
+        sync(&self.files.moving_folder)
     }
 
     /// It stays: the database has it, or may have it.

@@ -262,6 +262,16 @@ impl Ledger {
         Ok(change.commit()?)
     }
 
+    /// Runs `during` while no change of the database is under way.
+    ///
+    /// # Errors
+    /// Those of `during`.
+    pub(crate) fn between_changes<T>(&self, during: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut writer = self.writer.lock();
+        let _turn = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        during()
+    }
+
     /// Whether an object has its bytes in that file.
     pub(crate) fn has_file(&self, file: FileId) -> Result<bool> {
         let reader = self.reader.lock();

@@ -13,6 +13,7 @@
 
 mod answers;
 mod app;
+mod backup_lock;
 mod configuration;
 mod connections;
 mod download;

@@ -54,9 +54,6 @@ pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 /// Problems that a check lists; it counts all of them.
 pub(crate) const PROBLEMS_MAX: usize = 1000;
 
-/// How often a backup begins with a later state of the database because an object was removed before it was copied.
-pub(crate) const BACKUP_PASSES: usize = 100;
-
 /// Random bytes of a token.
 pub(crate) const TOKEN_RANDOM_BYTES: usize = 32;
 

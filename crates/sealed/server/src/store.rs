@@ -9,7 +9,9 @@
 //! FOLDER/objects/     their bytes                                  files.rs
 //! FOLDER/moving/      bytes that are being added or removed     files.rs
 //! FOLDER/tls/         the self-signed certificate of the server     tls.rs
+//! FOLDER/kept/        bytes of objects that were removed while a backup was made
 //! FOLDER/lock         locked by the running server
+//! FOLDER/backup       locked by backups that are being made  backup_lock.rs
 //! ```
 
 use std::fs::File;
@@ -21,16 +23,17 @@ use rustix::fs::{FlockOperation, flock};
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{Page, Refusal, is_part};
 
+use crate::backup_lock::BackupLock;
 use crate::error::{Error, Result};
-use crate::files::{Files, Incoming, make_folder};
+use crate::files::{Aside, Files, Incoming, make_folder};
 use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::token::{Token, TokenHash};
 
-/// Objects that the removal of an account takes at a time.
+/// Objects or files that one change takes at most, where there may be many.
 const REMOVED_AT_ONCE: usize = 1000;
 
-/// How long it leaves the database to others between two times: SQLite looks every 100 ms whether it is free.
+/// How long the database is left to others between two such changes: SQLite looks every 100 ms whether it is free.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
 
 /// The folder of a server.
@@ -38,6 +41,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
 pub(crate) struct Store {
     pub(crate) ledger: Ledger,
     pub(crate) files: Arc<Files>,
+    backups: BackupLock,
     /// Held while this lives.
     lock: Option<File>,
 }
@@ -95,15 +99,17 @@ impl Store {
         let store = Self {
             ledger: Ledger::open(&folder.join(DATABASE))?,
             files: Arc::new(Files::open(folder)?),
+            backups: BackupLock::of(folder),
             lock,
         };
         if purpose == Use::Serving {
-            for id in store.files.moving()? {
+            for id in store.files.aside(Aside::Moving)? {
                 match store.ledger.has_file(id)? {
                     true => store.files.settle(id)?,
                     false => store.files.drop_file(id)?,
                 }
             }
+            store.release_kept()?;
         }
         Ok(store)
     }
@@ -191,6 +197,7 @@ impl Store {
             ledger,
             files,
             lock,
+            ..
         } = self;
         drop(ledger);
         match folder.join(format!("{DATABASE}-wal")).exists() {
@@ -204,11 +211,45 @@ impl Store {
     }
 
     pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
-        let moved = |id| self.files.unsettle(&[id]);
+        let mut aside = Aside::Moving;
+        let moved = |id| {
+            aside = self.backups.aside()?;
+            self.files.unsettle(&[id], aside)
+        };
         match self.ledger.remove(vault, name, moved)? {
-            Some(id) => self.files.drop_file(id),
-            None => Ok(()),
+            Some(id) if aside == Aside::Moving => self.files.drop_file(id),
+            _ => Ok(()),
         }
+    }
+
+    /// From here on, while what this gives lives, files of removed objects are kept.
+    pub(crate) fn keep_removed(&self) -> Result<File> {
+        let lock = self.backups.share()?;
+        // A removal that looked at the lock before is over then.
+        self.ledger.between_changes(|| Ok(()))?;
+        Ok(lock)
+    }
+
+    /// Removes the files that were kept for backups, unless one is being made.
+    pub(crate) fn release_kept(&self) -> Result<()> {
+        let kept = self.files.aside(Aside::Kept)?;
+        for (number, some) in kept.chunks(REMOVED_AT_ONCE).enumerate() {
+            if number > 0 {
+                std::thread::sleep(REMOVAL_PAUSE);
+            }
+            let is_done = self.ledger.between_changes(|| {
+                let Some(_alone) = self.backups.alone()? else {
+                    return Ok(false);
+                };
+                some.iter()
+                    .try_for_each(|id| self.files.release(*id, |id| self.ledger.has_file(id)))?;
+                Ok(true)
+            })?;
+            if !is_done {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn page(&self, vault: &VaultKey, kind: &str, after: &str) -> Result<Page> {
@@ -313,11 +354,22 @@ impl Accounts {
         let account = self.0.ledger.account(name)?;
         // Nothing comes from here on.
         self.set_standing(name, Standing::Suspended)?;
-        let Store { ledger, files, .. } = &self.0;
+        let Store {
+            ledger,
+            files,
+            backups,
+            ..
+        } = &self.0;
         loop {
-            let moved = |some: &[_]| files.unsettle(some);
+            let mut aside = Aside::Moving;
+            let moved = |some: &[_]| {
+                aside = backups.aside()?;
+                files.unsettle(some, aside)
+            };
             let some = ledger.remove_some(account.id, REMOVED_AT_ONCE, moved)?;
-            some.iter().try_for_each(|id| files.drop_file(*id))?;
+            if aside == Aside::Moving {
+                some.iter().try_for_each(|id| files.drop_file(*id))?;
+            }
             if some.len() < REMOVED_AT_ONCE {
                 break;
             }

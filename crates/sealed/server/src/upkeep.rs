@@ -19,7 +19,7 @@ use strongroom_remote::ObjectName;
 use crate::error::{Error, Result};
 use crate::files::{Files, sync_folder};
 use crate::ledger::{Ledger, ListedObject};
-use crate::limits::{BACKUP_PASSES, PIECE_BYTES, PROBLEMS_MAX};
+use crate::limits::{PIECE_BYTES, PROBLEMS_MAX};
 use crate::named::Named;
 use crate::store::{DATABASE, Store, Use};
 use crate::tls::copy_own;
@@ -182,6 +182,9 @@ impl Upkeep {
     /// # Errors
     /// `Database`, `Io`.
     pub fn collect(&self, collecting: Collecting) -> Result<GarbageReport> {
+        if collecting == Collecting::Remove {
+            self.0.release_kept()?;
+        }
         let mut report = GarbageReport::default();
         self.0.files.each_settled(|id, len| {
             if !self.0.ledger.has_file(id)? {
@@ -200,9 +203,8 @@ impl Upkeep {
     /// The certificate that the server signed itself is copied, too, with its key. O(objects), and O(bytes) of what is copied.  (1)
     ///
     /// # Errors
-    /// `Foreign` if `to` has something else, `InUse` if a server runs on it or another backup is made there, `SameFolder`,
-    /// `Restless` if objects are removed faster than they can be copied; `Database`, `Io`. Objects that are lost or damaged at the
-    /// server are in the report.
+    /// `Foreign` if `to` has something else, `InUse` if a server runs on it or another backup is made there, `SameFolder`; `Database`,
+    /// `Io`. Objects that are lost or damaged at the server are in the report.
     pub fn backup(
         &self,
         from: &Path,
@@ -214,8 +216,11 @@ impl Upkeep {
         }
         // Opening it ends what a server left in the log of the database, which would be taken for a part of the new one.
         let target = Store::open(to, Use::Serving)?;
-        let mut report = BackupReport::default();
-        self.copy_objects(to, &target.files, &mut report, told)?;
+        let keeping = self.0.keep_removed()?;
+        let copied = self.copy_objects(to, &target.files, told);
+        drop(keeping);
+        self.0.release_kept()?;
+        let report = copied?;
         copy_own(from, to)?;
         target.files.sync_settled()?;
         let (held, files) = target.without_ledger(to)?;
@@ -232,54 +237,46 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// Copies the database to its new name and the bytes of its objects into `files`, until all are there.
+    /// Copies the database to its new name and the bytes of its objects into `files`. Files of objects that are removed meanwhile are kept.
     fn copy_objects(
         &self,
         to: &Path,
         files: &Files,
-        report: &mut BackupReport,
         told: &mut dyn FnMut(UpkeepProgress),
-    ) -> Result<()> {
-        let mut progress = UpkeepProgress::default();
-        for _ in 0..BACKUP_PASSES {
-            let path = to.join(NEW_DATABASE);
-            remove_database(&path)?;
-            self.0.ledger.copy_to(&path)?;
-            let copy = Ledger::open(&path)?;
-            let (mut problems, mut is_whole) = (Problems::default(), true);
-            (report.objects, progress.objects) = (0, 0);
-            progress.objects_total = copy.count()?;
-            copy.each_object(|object| {
-                report.objects += 1;
-                if !files.has_settled(object.file, object.len)? {
-                    match self.0.files.open_file(object.file)? {
-                        Some(file) => {
-                            let found = files.add_settled(object.file, |out| {
-                                wrong_with(object, file, Reading::Content, &mut progress.bytes, out)
-                            })?;
-                            problems.of(object, found);
-                            report.copied += 1;
-                        }
-                        None if self.0.ledger.has_file(object.file)? => {
-                            problems.of(object, Some(LOST.to_owned()))
-                        }
-                        // It was removed meanwhile, so another state is the one to have.
-                        None => is_whole = false,
+    ) -> Result<BackupReport> {
+        let path = to.join(NEW_DATABASE);
+        remove_database(&path)?;
+        self.0.ledger.copy_to(&path)?;
+        let copy = Ledger::open(&path)?;
+        let (mut report, mut problems) = (BackupReport::default(), Problems::default());
+        let mut progress = UpkeepProgress {
+            objects_total: copy.count()?,
+            ..UpkeepProgress::default()
+        };
+        copy.each_object(|object| {
+            if !files.has_settled(object.file, object.len)? {
+                match self.0.files.open_file(object.file)? {
+                    Some(file) => {
+                        let found = files.add_settled(object.file, |out| {
+                            wrong_with(object, file, Reading::Content, &mut progress.bytes, out)
+                        })?;
+                        problems.of(object, found);
+                        report.copied += 1;
                     }
+                    None => problems.of(object, Some(LOST.to_owned())),
                 }
-                progress.objects += 1;
-                told(progress);
-                Ok(())
-            })?;
-            if is_whole {
-                report.copied_bytes = progress.bytes;
-                (report.problem_count, report.problems) = (problems.count, problems.first);
-                drop(copy);
-                let synced = File::open(&path).and_then(|file| file.sync_all());
-                return synced.map_err(Error::io("syncing the database of the backup"));
             }
-        }
-        Err(Error::Restless)
+            progress.objects += 1;
+            told(progress);
+            Ok(())
+        })?;
+        (report.objects, report.copied_bytes) = (progress.objects, progress.bytes);
+        (report.problem_count, report.problems) = (problems.count, problems.first);
+        drop(copy);
+        let synced = File::open(&path).and_then(|file| file.sync_all());
+        synced
+            .map(|()| report)
+            .map_err(Error::io("syncing the database of the backup"))
     }
 }
 

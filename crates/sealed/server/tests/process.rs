@@ -1,6 +1,8 @@
 //! The program `strongroom-server`: started, killed, stopped; its output and its log.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,6 +12,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use strongroom_remote::{Address, Created, ObjectName, Remote};
+use support::Ends;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strongroom-server");
 
@@ -384,6 +387,7 @@ fn a_killed_server_keeps_what_it_answered_for() {
             let vault = server.open(token.trim(), "anna/v");
             let (kept, next, created, done) = (&kept, &next, &created, &done);
             scope.spawn(move || {
+                let _ends = Ends(done);
                 for number in (0_usize..).take_while(|_| !done.load(Ordering::Relaxed)) {
                     let bytes = format!("{sender} {number} ").repeat(1 + number * 997 % 40_000);
                     let bytes = bytes.into_bytes();
@@ -409,15 +413,17 @@ fn a_killed_server_keeps_what_it_answered_for() {
                 }
             });
         }
+        let ends = Ends(&done);
         for round in 1..=rounds {
             while created.load(Ordering::Relaxed) < round * 13 {
+                assert!(!done.load(Ordering::Relaxed), "a sender failed");
                 thread::yield_now();
             }
             server.child.kill().unwrap();
             server.child.wait().unwrap();
             server = start(&listen);
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     let vault = server.open(token.trim(), "anna/v");
     let kept = kept.into_inner().unwrap();

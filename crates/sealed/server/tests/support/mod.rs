@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use strongroom_remote::{Address, Remote};
@@ -87,6 +88,15 @@ impl Place {
     /// Files below a folder of the server.
     pub(crate) fn files(&self, below: &str) -> usize {
         count(&self.folder.path().join(below))
+    }
+}
+
+/// Says so when it is dropped, also by a failed test: those who go on until then end.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
