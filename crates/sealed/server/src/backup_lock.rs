@@ -1,60 +1,95 @@
 //! The lock by which a backup keeps the files of objects that are removed while it is made.
 //!
-//! Takes   the folder of a server
-//! Gives   whether a backup is being made; the lock, which ends with its process
+//! Takes   the folder of a server; until when the backup has objects
+//! Gives   whether a file must be kept; the lock, which ends with its process
 //!
-//! A backup holds it, shared with other backups, from before it copies the database until it has all files. A removal looks at it within
-//! its change of the database. So each removal either is over before the database is copied, or keeps the file.
+//! It is looked at, taken, and narrowed only within a change of the database. So each removal either is over before a backup copies the
+//! database, or keeps the file. The lock file has the time of the newest object in the backup, as 20 digits; before that is known, it
+//! is empty and everything is kept. What clients create and remove later takes no space, so quotas go on bounding the disk.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::files::Aside;
+use crate::files::give;
+
+/// The digits of a time.
+const DIGITS: usize = 20;
 
 /// Where it is.
 #[derive(Debug)]
 pub(crate) struct BackupLock(PathBuf);
 
+/// Held by a backup while this lives.
+#[derive(Debug)]
+pub(crate) struct Keeping(File);
+
 impl BackupLock {
-    pub(crate) fn of(folder: &Path) -> Self {
-        Self(folder.join("backup"))
+    /// That of `folder`, made if it is not there.
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
+        let lock = Self(folder.join("backup"));
+        lock.open_file()?;
+        give(&lock.0, folder)?;
+        Ok(lock)
     }
 
-    /// Where the file of a removed object goes. Only within a change of the database.
-    pub(crate) fn aside(&self) -> Result<Aside> {
-        let is_made = self.alone()?.is_none();
-        Ok(if is_made { Aside::Kept } else { Aside::Moving })
+    /// Whether a backup needs the file of an object of that time.
+    pub(crate) fn is_needed(&self, created_s: u64) -> Result<bool> {
+        if self.alone()?.is_some() {
+            return Ok(false);
+        }
+        let mut text = [0; DIGITS];
+        let read = self.open_file()?.read_at(&mut text, 0);
+        let read = read.map_err(Error::io("reading the lock of backups"))?;
+        let until = std::str::from_utf8(&text[..read])
+            .ok()
+            .filter(|text| text.len() == DIGITS)
+            .and_then(|text| text.parse::<u64>().ok());
+        Ok(until.is_none_or(|until| created_s <= until))
     }
 
-    /// Held by a backup while this lives.
-    pub(crate) fn share(&self) -> Result<File> {
-        // Nobody has it alone for longer than a change of the database takes.
-        self.lock(FlockOperation::LockShared)?.map_err(failed)
+    /// The lock for a backup; everything is kept at first.
+    ///
+    /// # Errors
+    /// `BackupRunning`.
+    pub(crate) fn begin(&self) -> Result<Keeping> {
+        let file = self.alone()?.ok_or(Error::BackupRunning)?;
+        file.set_len(0).map_err(Error::io(WRITING))?;
+        Ok(Keeping(file))
     }
 
     /// No backup begins while this lives; `None` if one is being made.
     pub(crate) fn alone(&self) -> Result<Option<File>> {
-        match self.lock(FlockOperation::NonBlockingLockExclusive)? {
+        let file = self.open_file()?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
             Err(Errno::WOULDBLOCK) => Ok(None),
-            locked => locked.map(Some).map_err(failed),
+            Err(error) => Err(Error::io("locking against backups")(error.into())),
         }
     }
 
-    fn lock(&self, how: FlockOperation) -> Result<std::result::Result<File, Errno>> {
+    fn open_file(&self) -> Result<File> {
         let opened = File::options()
+            .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(&self.0);
-        let file = opened.map_err(Error::io("opening the lock of backups"))?;
-        Ok(flock(&file, how).map(|()| file))
+        opened.map_err(Error::io("opening the lock of backups"))
     }
 }
 
-fn failed(error: Errno) -> Error {
-    Error::io("locking against backups")(error.into())
+impl Keeping {
+    /// From here on only files of objects of that time or before are kept.
+    pub(crate) fn only_until(&self, newest_s: u64) -> Result<()> {
+        let text = format!("{newest_s:0DIGITS$}");
+        let written = self.0.write_all_at(text.as_bytes(), 0);
+        written.map_err(Error::io(WRITING))
+    }
 }
+
+const WRITING: &str = "writing the lock of backups";

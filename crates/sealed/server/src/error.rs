@@ -40,6 +40,14 @@ pub enum Error {
     /// Caller: a backup into the folder of the server itself.
     #[error("the backup needs a folder of its own: this is the folder of the server")]
     SameFolder,
+    /// Caller: one backup at a time.
+    #[error("another backup of this server is being made: try again when it has ended")]
+    BackupRunning,
+    /// Caller: an object was removed during a backup, and its bytes too.
+    #[error(
+        "the server that runs on the folder is of an earlier version, which does not know of backups: restart it, then run the backup again"
+    )]
+    EarlierServer,
     /// Caller: a path that SQLite cannot be given.
     #[error("the path of the backup is not UTF-8")]
     PathNotText,

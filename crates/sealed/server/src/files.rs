@@ -15,7 +15,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +62,17 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
+/// Makes what root made in the folder of a server the property of whoever owns the folder, so that the server can use it.
+pub(crate) fn give(path: &Path, folder: &Path) -> Result<()> {
+    let failed = || Error::io("giving a file to the owner of the folder");
+    let owner = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.gid()));
+    let (uid, gid) = owner(folder).map_err(failed())?;
+    if rustix::process::geteuid().is_root() && owner(path).map_err(failed())? != (uid, gid) {
+        chown(path, Some(uid), Some(gid)).map_err(failed())?;
+    }
+    Ok(())
+}
+
 /// Makes the names in a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     let synced = File::open(path).and_then(|folder| folder.sync_all());
@@ -76,9 +87,10 @@ impl Files {
     /// The folders below `folder`, which are made if they are not there.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let [objects, moving, kept] = ["objects", "moving", "kept"].map(|name| folder.join(name));
-        [&objects, &moving, &kept]
-            .into_iter()
-            .try_for_each(|folder| make_folder(folder))?;
+        for path in [&objects, &moving, &kept] {
+            make_folder(path)?;
+            give(path, folder)?;
+        }
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
@@ -126,8 +138,8 @@ impl Files {
     /// Opens a file, wherever it lies now; `None` if it is gone.
     pub(crate) fn open_file(&self, id: FileId) -> Result<Option<File>> {
         let (there, moving, kept) = (self.in_objects(id), self.in_moving(id), self.in_kept(id));
-        // It may go from one to the next between two looks: from `moving` to `objects`, and then to one of the others.
-        for path in [&there, &moving, &there, &moving, &kept] {
+        // It may go from one to the next between two looks: from `moving` to `objects`, then to one of the others, and from `kept` back.
+        for path in [&there, &moving, &there, &moving, &kept, &there] {
             match File::open(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 file => return file.map(Some).map_err(Error::io("opening an object")),
@@ -147,8 +159,12 @@ impl Files {
         let (folder, opened) = self.folder_of(aside);
         let mut is_moved = false;
         for id in ids {
-            // It may lie where it came to. Where it is lost, the object can go all the same.
-            for from in [self.in_objects(*id), self.in_moving(*id)] {
+            // It may be settled meanwhile. If it is lost, the object can go all the same.
+            for from in [
+                self.in_objects(*id),
+                self.in_moving(*id),
+                self.in_objects(*id),
+            ] {
                 match fs::rename(from, folder.join(id.to_string())) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     moved => {
@@ -165,20 +181,27 @@ impl Files {
         }
     }
 
-    /// Removes what was kept for a backup, or settles it if `has_object` says that an object has it: its removal was interrupted.
-    pub(crate) fn release(
-        &self,
-        id: FileId,
-        has_object: impl FnOnce(FileId) -> Result<bool>,
-    ) -> Result<()> {
+    /// What was kept has an object after all: its removal was interrupted.
+    pub(crate) fn settle_kept(&self, id: FileId) -> Result<()> {
+        let moved = fs::rename(self.in_kept(id), self.in_objects(id));
+        moved.map_err(Error::io("moving an object"))
+    }
+
+    /// Removes a file that was kept; gives its length, 0 if it is gone already.
+    pub(crate) fn drop_kept(&self, id: FileId) -> Result<u64> {
         let kept = self.in_kept(id);
-        let done = match has_object(id)? {
-            true => fs::rename(kept, self.in_objects(id)),
-            false => fs::remove_file(kept),
-        };
-        match done {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done.map_err(Error::io("removing what was kept for a backup")),
+        let len = fs::metadata(&kept).map(|found| found.len());
+        match len.and_then(|len| fs::remove_file(&kept).map(|()| len)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            removed => removed.map_err(Error::io("removing what was kept for a backup")),
+        }
+    }
+
+    /// The length of a file that was kept; 0 if it is gone.
+    pub(crate) fn kept_len(&self, id: FileId) -> Result<u64> {
+        match fs::metadata(self.in_kept(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            found => Ok(found.map_err(Error::io("examining an object"))?.len()),
         }
     }
 

@@ -20,7 +20,7 @@ use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, VAULTS_MAX};
+use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, TURN_TRIES, VAULTS_MAX};
 use crate::named::Named;
 use crate::token::{TokenHash, fill};
 
@@ -218,7 +218,8 @@ impl Ledger {
         }
     }
 
-    /// Removes at most `count` objects of an account; gives the files that had their bytes. `moved` is called before that is so.
+    /// Removes at most `count` objects of an account; gives the files that had their bytes. `moved` is called before that is so, with the
+    /// time of the oldest of them, too.
     ///
     /// # Errors
     /// Those of `moved`.
@@ -226,29 +227,30 @@ impl Ledger {
         &self,
         account: i64,
         count: usize,
-        moved: impl FnOnce(&[FileId]) -> Result<()>,
+        moved: impl FnOnce(&[FileId], u64) -> Result<()>,
     ) -> Result<Vec<FileId>> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let removed: Vec<(FileId, u64)> = {
+        let removed: Vec<(FileId, u64, u64)> = {
             let mut removal = change.prepare_cached(
                 "DELETE FROM object WHERE (vault, name) IN (
                      SELECT object.vault, object.name FROM vault JOIN object ON object.vault = vault.id
                      WHERE vault.account = ?1 LIMIT ?2
-                 ) RETURNING file, len",
+                 ) RETURNING file, len, created_s",
             )?;
             let rows = removal.query_map(params![account, count as i64], |row| {
-                Ok((row.get(0)?, number(row, 1)?))
+                Ok((row.get(0)?, number(row, 1)?, number(row, 2)?))
             })?;
             rows.collect::<rusqlite::Result<_>>()?
         };
-        let len = removed.iter().map(|(_, len)| len).sum();
+        let len = removed.iter().map(|(_, len, _)| len).sum();
+        let oldest_s = removed.iter().map(|(.., created_s)| *created_s).min();
         change.execute(
             "UPDATE account SET bytes = bytes - ?2, objects = objects - ?3 WHERE id = ?1",
             params![account, stored(len), removed.len() as i64],
         )?;
-        let files: Vec<FileId> = removed.into_iter().map(|(file, _)| file).collect();
-        moved(&files)?;
+        let files: Vec<FileId> = removed.into_iter().map(|(file, ..)| file).collect();
+        moved(&files, oldest_s.unwrap_or(0))?;
         change.commit()?;
         Ok(files)
     }
@@ -262,14 +264,25 @@ impl Ledger {
         Ok(change.commit()?)
     }
 
-    /// Runs `during` while no change of the database is under way.
+    /// Runs `during` while no change of the database is under way. A server that always changes it leaves few gaps, so this waits longer
+    /// than a change.
     ///
     /// # Errors
     /// Those of `during`.
     pub(crate) fn between_changes<T>(&self, during: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut writer = self.writer.lock();
-        let _turn = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        during()
+        let writer = self.writer.lock();
+        let mut tries = 0;
+        while let Err(error) = writer.execute_batch("BEGIN IMMEDIATE") {
+            tries += 1;
+            let is_busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
+            if !is_busy || tries == TURN_TRIES {
+                return Err(error.into());
+            }
+        }
+        let done = during();
+        // Nothing was changed.
+        writer.execute_batch("ROLLBACK")?;
+        done
     }
 
     /// Whether an object has its bytes in that file.
@@ -395,7 +408,8 @@ impl Ledger {
         Ok(state.last)
     }
 
-    /// Removes an object; gives the file that had its bytes, if there was one. `moved` is called before that is so.
+    /// Removes an object; gives the file that had its bytes, if there was one. `moved` is called before that is so, with the time of the
+    /// object, too.
     ///
     /// # Errors
     /// `Refused` for the newest publication; those of `moved`.
@@ -403,19 +417,22 @@ impl Ledger {
         &self,
         vault: &VaultKey,
         name: &ObjectName,
-        moved: impl FnOnce(FileId) -> Result<()>,
+        moved: impl FnOnce(FileId, u64) -> Result<()>,
     ) -> Result<Option<FileId>> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let row = change
             .query_row(
-                "SELECT vault.id, vault.last, object.file, object.len FROM vault JOIN object ON object.vault = vault.id
+                "SELECT vault.id, vault.last, object.file, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
                  WHERE vault.account = ?1 AND vault.name = ?2 AND object.name = ?3",
                 params![vault.account, vault.name, name.as_str()],
-                |row| Ok((row.get::<_, i64>(0)?, number(row, 1)?, row.get(2)?, number(row, 3)?)),
+                |row| {
+                    let (file, len, created_s) = (row.get(2)?, number(row, 3)?, number(row, 4)?);
+                    Ok((row.get::<_, i64>(0)?, number(row, 1)?, file, len, created_s))
+                },
             )
             .optional()?;
-        let Some((id, last, file, len)) = row else {
+        let Some((id, last, file, len, created_s)) = row else {
             return Ok(None);
         };
         if Named::of(name) == Named::Publication(last) {
@@ -429,7 +446,7 @@ impl Ledger {
             "UPDATE account SET bytes = bytes - ?2, objects = objects - 1 WHERE id = ?1",
             params![vault.account, stored(len)],
         )?;
-        moved(file)?;
+        moved(file, created_s)?;
         change.commit()?;
         Ok(Some(file))
     }

@@ -48,6 +48,9 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 /// How long another process may hold the database.
 pub(crate) const DATABASE_BUSY: Duration = Duration::from_secs(10);
 
+/// How often whoever waits for a gap between changes waits that long.
+pub(crate) const TURN_TRIES: usize = 12;
+
 /// A file with settings, in bytes.
 pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 

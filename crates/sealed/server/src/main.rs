@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Removes files that belong to no object, as they remain after an older database was restored
+    /// Removes files that belong to no object, as they remain after an older database was restored or a backup was interrupted
     Gc {
         /// The folder of the server
         folder: PathBuf,

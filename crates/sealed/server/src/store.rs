@@ -23,17 +23,18 @@ use rustix::fs::{FlockOperation, flock};
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{Page, Refusal, is_part};
 
-use crate::backup_lock::BackupLock;
+use crate::backup_lock::{BackupLock, Keeping};
 use crate::error::{Error, Result};
 use crate::files::{Aside, Files, Incoming, make_folder};
 use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::token::{Token, TokenHash};
+use crate::upkeep::Collecting;
 
-/// Objects or files that one change takes at most, where there may be many.
+/// Objects that the removal of an account takes at a time.
 const REMOVED_AT_ONCE: usize = 1000;
 
-/// How long the database is left to others between two such changes: SQLite looks every 100 ms whether it is free.
+/// How long it leaves the database to others between two times: SQLite looks every 100 ms whether it is free.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
 
 /// The folder of a server.
@@ -99,7 +100,7 @@ impl Store {
         let store = Self {
             ledger: Ledger::open(&folder.join(DATABASE))?,
             files: Arc::new(Files::open(folder)?),
-            backups: BackupLock::of(folder),
+            backups: BackupLock::of(folder)?,
             lock,
         };
         if purpose == Use::Serving {
@@ -109,7 +110,7 @@ impl Store {
                     false => store.files.drop_file(id)?,
                 }
             }
-            store.release_kept()?;
+            store.release_kept(Collecting::Remove)?;
         }
         Ok(store)
     }
@@ -212,8 +213,8 @@ impl Store {
 
     pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
         let mut aside = Aside::Moving;
-        let moved = |id| {
-            aside = self.backups.aside()?;
+        let moved = |id, created_s| {
+            aside = self.aside(created_s)?;
             self.files.unsettle(&[id], aside)
         };
         match self.ledger.remove(vault, name, moved)? {
@@ -222,34 +223,51 @@ impl Store {
         }
     }
 
-    /// From here on, while what this gives lives, files of removed objects are kept.
-    pub(crate) fn keep_removed(&self) -> Result<File> {
-        let lock = self.backups.share()?;
-        // A removal that looked at the lock before is over then.
-        self.ledger.between_changes(|| Ok(()))?;
-        Ok(lock)
+    /// Where the file of an object of that time goes that is removed. Only within a change of the database.
+    fn aside(&self, created_s: u64) -> Result<Aside> {
+        Ok(match self.backups.is_needed(created_s)? {
+            true => Aside::Kept,
+            false => Aside::Moving,
+        })
     }
 
-    /// Removes the files that were kept for backups, unless one is being made.
-    pub(crate) fn release_kept(&self) -> Result<()> {
-        let kept = self.files.aside(Aside::Kept)?;
-        for (number, some) in kept.chunks(REMOVED_AT_ONCE).enumerate() {
-            if number > 0 {
-                std::thread::sleep(REMOVAL_PAUSE);
+    /// From here on, while what this gives lives, files of removed objects are kept.
+    ///
+    /// # Errors
+    /// `BackupRunning`.
+    pub(crate) fn keep_removed(&self) -> Result<Keeping> {
+        self.ledger.between_changes(|| self.backups.begin())
+    }
+
+    /// What was kept for backups and no object has; nothing while a backup is made. What has an object after all is settled.
+    fn kept_garbage(&self) -> Result<Vec<FileId>> {
+        self.ledger.between_changes(|| {
+            let Some(_alone) = self.backups.alone()? else {
+                return Ok(Vec::new());
+            };
+            let mut garbage = Vec::new();
+            for id in self.files.aside(Aside::Kept)? {
+                match self.ledger.has_file(id)? {
+                    true => self.files.settle_kept(id)?,
+                    false => garbage.push(id),
+                }
             }
-            let is_done = self.ledger.between_changes(|| {
-                let Some(_alone) = self.backups.alone()? else {
-                    return Ok(false);
-                };
-                some.iter()
-                    .try_for_each(|id| self.files.release(*id, |id| self.ledger.has_file(id)))?;
-                Ok(true)
-            })?;
-            if !is_done {
-                break;
-            }
+            Ok(garbage)
+        })
+    }
+
+    /// Removes, or counts, the files that were kept for backups, unless one is being made; gives how many, and their bytes.
+    pub(crate) fn release_kept(&self, collecting: Collecting) -> Result<(u64, u64)> {
+        let (mut files, mut bytes) = (0, 0);
+        // No later copy of the database has them.
+        for id in self.kept_garbage()? {
+            files += 1;
+            bytes += match collecting {
+                Collecting::Remove => self.files.drop_kept(id)?,
+                Collecting::Count => self.files.kept_len(id)?,
+            };
         }
-        Ok(())
+        Ok((files, bytes))
     }
 
     pub(crate) fn page(&self, vault: &VaultKey, kind: &str, after: &str) -> Result<Page> {
@@ -354,16 +372,11 @@ impl Accounts {
         let account = self.0.ledger.account(name)?;
         // Nothing comes from here on.
         self.set_standing(name, Standing::Suspended)?;
-        let Store {
-            ledger,
-            files,
-            backups,
-            ..
-        } = &self.0;
+        let Store { ledger, files, .. } = &self.0;
         loop {
             let mut aside = Aside::Moving;
-            let moved = |some: &[_]| {
-                aside = backups.aside()?;
+            let moved = |some: &[_], oldest_s| {
+                aside = self.0.aside(oldest_s)?;
                 files.unsettle(some, aside)
             };
             let some = ledger.remove_some(account.id, REMOVED_AT_ONCE, moved)?;

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use strongroom_remote::ObjectName;
 
+use crate::backup_lock::Keeping;
 use crate::error::{Error, Result};
 use crate::files::{Files, sync_folder};
 use crate::ledger::{Ledger, ListedObject};
@@ -177,15 +178,14 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// Removes, or counts, the files that no object has, as an older database leaves them that was put back. O(files).  (2)
+    /// Removes, or counts, the files that no object has, as an older database leaves them that was put back, or an interrupted backup.
+    /// O(files).  (2)
     ///
     /// # Errors
     /// `Database`, `Io`.
     pub fn collect(&self, collecting: Collecting) -> Result<GarbageReport> {
-        if collecting == Collecting::Remove {
-            self.0.release_kept()?;
-        }
-        let mut report = GarbageReport::default();
+        let (files, bytes) = self.0.release_kept(collecting)?;
+        let mut report = GarbageReport { files, bytes };
         self.0.files.each_settled(|id, len| {
             if !self.0.ledger.has_file(id)? {
                 report.files += 1;
@@ -203,7 +203,7 @@ impl Upkeep {
     /// The certificate that the server signed itself is copied, too, with its key. O(objects), and O(bytes) of what is copied.  (1)
     ///
     /// # Errors
-    /// `Foreign` if `to` has something else, `InUse` if a server runs on it or another backup is made there, `SameFolder`; `Database`,
+    /// `Foreign` if `to` has something else, `InUse` if a server runs on it, `BackupRunning`, `SameFolder`, `EarlierServer`; `Database`,
     /// `Io`. Objects that are lost or damaged at the server are in the report.
     pub fn backup(
         &self,
@@ -217,9 +217,9 @@ impl Upkeep {
         // Opening it ends what a server left in the log of the database, which would be taken for a part of the new one.
         let target = Store::open(to, Use::Serving)?;
         let keeping = self.0.keep_removed()?;
-        let copied = self.copy_objects(to, &target.files, told);
+        let copied = self.copy_objects(to, &target.files, &keeping, told);
         drop(keeping);
-        self.0.release_kept()?;
+        let released = self.0.release_kept(Collecting::Remove);
         let report = copied?;
         copy_own(from, to)?;
         target.files.sync_settled()?;
@@ -234,7 +234,7 @@ impl Upkeep {
         })?;
         drop(ledger);
         drop(held);
-        Ok(report)
+        released.map(|_| report)
     }
 
     /// Copies the database to its new name and the bytes of its objects into `files`. Files of objects that are removed meanwhile are kept.
@@ -242,12 +242,17 @@ impl Upkeep {
         &self,
         to: &Path,
         files: &Files,
+        keeping: &Keeping,
         told: &mut dyn FnMut(UpkeepProgress),
     ) -> Result<BackupReport> {
         let path = to.join(NEW_DATABASE);
         remove_database(&path)?;
         self.0.ledger.copy_to(&path)?;
         let copy = Ledger::open(&path)?;
+        let newest_s = copy.newest_s()?;
+        self.0
+            .ledger
+            .between_changes(|| keeping.only_until(newest_s))?;
         let (mut report, mut problems) = (BackupReport::default(), Problems::default());
         let mut progress = UpkeepProgress {
             objects_total: copy.count()?,
@@ -263,7 +268,10 @@ impl Upkeep {
                         problems.of(object, found);
                         report.copied += 1;
                     }
-                    None => problems.of(object, Some(LOST.to_owned())),
+                    None if self.0.ledger.has_file(object.file)? => {
+                        problems.of(object, Some(LOST.to_owned()))
+                    }
+                    None => return Err(Error::EarlierServer),
                 }
             }
             progress.objects += 1;

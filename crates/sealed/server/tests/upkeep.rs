@@ -268,6 +268,7 @@ fn a_backup_beside_clients_is_one_state() {
             let vault = place.vault("v");
             let (done, changes) = (&done, &changes);
             scope.spawn(move || {
+                let _ends = Ends(done);
                 let mut last: Option<ObjectName> = None;
                 for number in (0_u64..).take_while(|_| !done.load(Ordering::Relaxed)) {
                     let bytes = format!("{client} {number} ").repeat(5_000).into_bytes();
@@ -302,6 +303,7 @@ fn a_backup_beside_clients_is_one_state() {
             );
             let before = changes.load(Ordering::Relaxed);
             while changes.load(Ordering::Relaxed) < before + 3 {
+                assert!(!done.load(Ordering::Relaxed), "a client failed");
                 thread::yield_now();
             }
         }
@@ -312,50 +314,65 @@ fn a_backup_beside_clients_is_one_state() {
     assert_eq!(check(folder, Reading::Content).garbage_files, 0);
 }
 
-/// Goal: an object that is removed while a backup is made is in the backup, and its file goes afterwards; a backup that was killed
-/// leaves nothing for good. Method: the removal happens at each object that the backup has done, before it comes to the next.
+/// Goal: an object that is removed while a backup is made is in the backup, and its file goes afterwards; what came after the backup began
+/// takes no space. One backup is made at a time. Method: the removals happen whenever an object was copied.
 #[test]
 fn what_is_removed_during_a_backup_is_kept_for_it() {
-    let mut place = filled();
-    let folder = place.folder.path().to_owned();
+    let place = filled();
+    let folder = place.folder.path();
     let vault = place.vault("v");
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("backup");
-    let mut kept = 0;
-    let made = Upkeep::open(&folder)
-        .unwrap()
-        .backup(&folder, &to, &mut |_| {
-            for bytes in [vec![7; 20_000], b"abc".to_vec()] {
-                vault.remove(&segment(&bytes)).unwrap();
-            }
-            kept = place.files("kept");
-        });
+    // Objects of the second in which the database is copied are kept, too.
+    let database = rusqlite::Connection::open(folder.join("server.db")).unwrap();
+    database
+        .execute("UPDATE object SET created_s = created_s - 60", [])
+        .unwrap();
+    let mut kept = Vec::new();
+    let made = Upkeep::open(folder).unwrap().backup(folder, &to, &mut |_| {
+        for bytes in [vec![7; 20_000], b"abc".to_vec()] {
+            vault.remove(&segment(&bytes)).unwrap();
+        }
+        vault.create(&segment(b"new"), b"new".to_vec()).unwrap();
+        vault.remove(&segment(b"new")).unwrap();
+        let second = backup(folder, &directory.path().join("second"));
+        assert!(matches!(second, Err(Error::BackupRunning)), "{second:?}");
+        let upkeep = Upkeep::open(folder).unwrap();
+        let garbage = upkeep.collect(Collecting::Remove).unwrap();
+        assert_eq!(garbage, GarbageReport::default());
+        kept.push((place.files("kept"), place.files("moving")));
+    });
     let made = made.unwrap();
     assert_eq!((made.objects, made.copied, made.problem_count), (3, 3, 0));
-    assert_eq!(kept, 2);
+    assert_eq!(kept, [(2, 0); 3]);
     assert_eq!((place.files("kept"), place.files("objects")), (0, 1));
     let found = check(&to, Reading::Content);
     assert_eq!((found.objects, found.problem_count), (3, 0));
-    // What a killed backup leaves: a file of an object that is gone, and one whose removal was interrupted, too.
-    let lost = folder.join("kept").join("ab".repeat(16));
-    for is_served in [true, false] {
-        fs::write(&lost, "garbage").unwrap();
-        let of_object = files(&folder)[&3].clone();
-        fs::rename(
-            &of_object,
-            folder.join("kept").join(of_object.file_name().unwrap()),
-        )
-        .unwrap();
-        assert_eq!(vault.read(&publication(1), 3).unwrap().unwrap(), b"one");
-        match is_served {
+}
+
+/// Goal: a killed backup leaves nothing for good. Method: what it may leave, a file of an object that is gone and one whose removal was
+/// interrupted, in the folder of a server that starts, and in that of `gc`.
+#[test]
+fn what_a_killed_backup_kept_is_released() {
+    let mut place = filled();
+    let folder = place.folder.path().to_owned();
+    let object = files(&folder)[&20_000].clone();
+    let kept = folder.join("kept");
+    for is_restarted in [true, false] {
+        fs::write(kept.join("ab".repeat(16)), "garbage").unwrap();
+        fs::rename(&object, kept.join(object.file_name().unwrap())).unwrap();
+        let read = place.vault("v").read(&segment(&vec![7; 20_000]), 20_000);
+        assert_eq!(read.unwrap().unwrap(), vec![7; 20_000]);
+        let report = GarbageReport { files: 1, bytes: 7 };
+        match is_restarted {
             true => place.restart(),
             false => {
                 let upkeep = Upkeep::open(&folder).unwrap();
-                upkeep.collect(Collecting::Remove).unwrap();
+                assert_eq!(upkeep.collect(Collecting::Count).unwrap(), report);
+                assert_eq!(upkeep.collect(Collecting::Remove).unwrap(), report);
             }
         }
-        assert_eq!((place.files("kept"), place.files("objects")), (0, 1));
+        assert_eq!((place.files("kept"), place.files("objects")), (0, 3));
+        assert!(object.exists());
     }
-    let read = place.vault("v").read(&publication(1), 3).unwrap();
-    assert_eq!(read.unwrap(), b"one");
 }

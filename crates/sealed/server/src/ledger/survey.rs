@@ -93,6 +93,13 @@ impl Ledger {
         Ok(reader.query_row(count, [], |row| number(row, 0))?)
     }
 
+    /// The time of the newest object; O(objects).
+    pub(crate) fn newest_s(&self) -> Result<u64> {
+        let reader = self.reader.lock();
+        let newest = "SELECT coalesce(max(created_s), 0) FROM object";
+        Ok(reader.query_row(newest, [], |row| number(row, 0))?)
+    }
+
     /// What SQLite finds wrong with the database.
     pub(crate) fn unsound(&self) -> Result<Vec<String>> {
         let reader = self.reader.lock();
