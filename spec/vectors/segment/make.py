@@ -181,6 +181,8 @@ write("v1-whole-finished", "Version 1: two batches, a table of contents and a fo
 write("v1-batch-payload", "One bit of the last byte of a batch is other.", flip(next1(), 20479), "torn Checksum", 2, 16384)
 write("v1-batch-zero", "A batch of no sectors.", next1(said=0), "torn Length", 2, 16384)
 write("v1-batch-length", "A batch that would reach beyond the longest segment.", next1(said=4097), "torn Length", 2, 16384)
+write("v1-batch-no-room", "A batch behind which the longest segment has no sector for contents and footer.", next1(said=4092), "torn Length", 2, 16384)
+write("v1-batch-room", "A batch that leaves that one sector; here the file ends before it does.", next1(said=4091), "torn TooShort", 2, 16384)
 write("v1-batch-overflow", "The most sectors that the field can say.", next1(said=0xFFFFFFFF), "torn Length", 2, 16384)
 write("v1-batch-short", "The file ends one byte before the batch does.", next1()[:-1], "torn TooShort", 2, 16384)
 write("v1-batch-spare", "A spare byte of the header of a batch is used.", next1(spare=b"\1"), "torn NotZero", 2, 16384)

@@ -26,6 +26,10 @@ use crate::{Error, Result};
 /// Headers that are tried, from the newest on: the newest may have been cut off.
 const HEADERS_MAX: usize = 4;
 
+/// Headers of one generation that are read and kept at once, each a mebibyte at most. There is more than one only where devices changed
+/// keys at the same time, or one was pushed in two forms; the next change of keys makes a greater generation.
+const HEADERS_OF_ONE_MAX: usize = 16;
+
 /// Who opens the headers of a remote before there is a vault here.
 pub(crate) enum Opener<'a> {
     /// Somebody who has a secret of the vault.
@@ -108,10 +112,18 @@ pub(crate) fn newest_state(
 type Headers = Vec<(Vec<u8>, Vec<Record>)>;
 
 /// The headers of these names, those with more records first; and what is wrong with one that is none.
+///
+/// # Errors
+/// Of the remote; `Damaged`, before anything is read, if there are more than `HEADERS_OF_ONE_MAX`: the right one may be any of them.
 pub(crate) fn headers_by_records(
     remote: &dyn Remote,
     names: &[(u64, [u8; 32])],
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {
+    if names.len() > HEADERS_OF_ONE_MAX {
+        let object = "the list of headers".to_owned();
+        let why = "it has more of one generation than devices make";
+        return Err(strongroom_sync::Error::Damaged { object, why }.into());
+    }
     let (mut headers, mut damaged) = (Headers::new(), None);
     for (generation, hash) in names {
         let name = header_name(*generation, hash);
@@ -259,5 +271,60 @@ impl Log {
             Some(_) => Err(strongroom_sync::Error::Damaged { object, why }.into()),
             None => Err(strongroom_sync::Error::Missing { object }.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use strongroom_remote::{Created, Listed, ObjectName, Result as Answer};
+
+    use super::*;
+
+    /// Has nothing, and counts what is read.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicUsize);
+
+    impl Remote for Counting {
+        fn create(&self, _: &ObjectName, _: Vec<u8>) -> Answer<Created> {
+            Ok(Created::New)
+        }
+
+        fn read(&self, _: &ObjectName, _: u64) -> Answer<Option<Vec<u8>>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }
+
+        fn read_range(&self, _: &ObjectName, _: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            Ok(None)
+        }
+
+        fn list(&self, _: &str) -> Answer<Vec<Listed>> {
+            Ok(Vec::new())
+        }
+
+        fn remove(&self, _: &ObjectName) -> Answer<()> {
+            Ok(())
+        }
+    }
+
+    /// Goal: however many headers of one generation a remote lists, few are read and kept. Method: the reads are counted.
+    /// Failed before: all were read, and kept until the last had come.
+    #[test]
+    fn more_headers_of_one_generation_than_devices_make_are_not_read() {
+        let remote = Counting::default();
+        let names: Vec<(u64, [u8; 32])> = (0..50).map(|number| (7, [number; 32])).collect();
+        let refused = headers_by_records(&remote, &names).map(drop).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("more of one generation"), "{refused}");
+        assert_eq!(remote.0.load(Ordering::Relaxed), 0);
+        let few = &names[..HEADERS_OF_ONE_MAX];
+        let (headers, damaged) = headers_by_records(&remote, few).unwrap();
+        assert!(headers.is_empty() && damaged.is_some());
+        assert_eq!(remote.0.load(Ordering::Relaxed), HEADERS_OF_ONE_MAX);
     }
 }

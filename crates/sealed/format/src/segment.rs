@@ -277,14 +277,20 @@ impl BatchHeader {
         }
     }
 
-    /// What follows the header in `batch`, its bytes from the first one on; and whether that is as it was written.
+    /// What follows the header in `batch`, its bytes from the first one on, which is at `offset` in the file; and whether that is as it
+    /// was written.
     ///
     /// # Errors
-    /// `TooShort` if there are fewer bytes than it says.
+    /// `TooShort` if there are fewer bytes than it says; `Length` if the longest file has no sector for an ending behind it.
     pub(crate) fn payload<'a>(
         &self,
+        offset: u64,
         batch: &'a [u8],
     ) -> Result<(BatchPayload<'a>, Result<(), SegmentFormatError>), SegmentFormatError> {
+        // Else nobody could ever finish the file.                                            [3.7]
+        if offset + self.batch_len() + SECTOR_BYTES as u64 > SEGMENT_BYTES_MAX {
+            return Err(SegmentFormatError::Length);
+        }
         let len = usize::try_from(self.batch_len()).map_err(|_| SegmentFormatError::Length)?;
         let bytes = batch
             .get(BATCH_HEADER_BYTES..len)

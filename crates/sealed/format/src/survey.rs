@@ -152,7 +152,7 @@ fn batch<'a>(
         return Err(SegmentFormatError::OutOfPlace);
     }
     let offset = u32::try_from(at).map_err(|_| SegmentFormatError::Length)?;
-    let (payload, state) = header.payload(rest)?;
+    let (payload, state) = header.payload(at, rest)?;
     Ok(SurveyedBatch {
         offset,
         header,

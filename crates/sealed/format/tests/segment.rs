@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{
     BATCH_HEADER_BYTES, Batch, BatchHeader, BatchLengths, BatchSize, FIRST_BATCH_OFFSET, Footer,
-    SEALED_LENGTHS_BYTES, SaidLengths, ScanTail, SegmentHeader, SegmentVersion, checksum,
-    ending_len, scan,
+    SEALED_LENGTHS_BYTES, SaidLengths, ScanTail, SegmentFormatError, SegmentHeader, SegmentVersion,
+    checksum, ending_len, scan,
 };
+use strongroom_format::survey::survey;
 use strongroom_format::{Epoch, SegmentId, SuiteId};
 
 /// How many files `spec/vectors/segment` holds: a vector that is not found is not run.
-const VECTORS: usize = 47;
+const VECTORS: usize = 49;
 
 /// One vector: bytes, and what they are.
 #[derive(Default)]
@@ -411,6 +412,34 @@ fn a_file_longer_than_any_segment_is_not_read_beyond_the_limit() {
         scan(&finished).expect("a segment").tail,
         ScanTail::Finished(_)
     ));
+}
+
+/// Goal: a batch that leaves no room for the end of its file is none, at an opening and at a repair.
+/// Method: two files of which only the second ends a sector before the longest one.
+/// Failed before: the batch of the first was taken, and nothing could finish the file.
+#[test]
+fn a_batch_that_leaves_no_sector_for_an_ending_is_none() {
+    let longest = SEGMENT_BYTES_MAX as usize;
+    let mut full = in_sectors(&[1, 4094], 1);
+    assert_eq!(full.len(), longest + SECTOR_BYTES);
+    full.truncate(longest);
+    let found = scan(&full).expect("a segment");
+    assert_eq!((found.batches.len(), found.end), (1, 8192));
+    assert_eq!(found.tail, ScanTail::Torn(SegmentFormatError::Length));
+    let found = survey(&full, HEADER.id);
+    assert_eq!((found.batches.len(), found.end), (1, 8192));
+    let faults: Vec<_> = found
+        .faults
+        .iter()
+        .map(|one| (one.start, one.end))
+        .collect();
+    assert_eq!(faults, [(8192, SEGMENT_BYTES_MAX)]);
+    let finished = in_sectors(&[1, 4093], 1);
+    assert_eq!(finished.len(), longest);
+    let found = scan(&finished).expect("a segment");
+    assert_eq!(found.batches.len(), 2);
+    assert!(matches!(found.tail, ScanTail::Finished(_)));
+    assert!(survey(&finished, HEADER.id).faults.is_empty());
 }
 
 /// Goal: nothing panics or finds what is not there. Method: bytes from a small generator, alone and

@@ -126,9 +126,11 @@ mod tests {
     use std::fs;
 
     use strongroom_format::Epoch;
-    use strongroom_format::limits::sealed_len;
+    use strongroom_format::limits::{SECTOR_BYTES, sealed_len};
+    use strongroom_format::segment::{BATCH_HEADER_BYTES, BatchHeader, BatchSize, checksum};
 
     use super::*;
+    use crate::batch::{narrow, wide};
     use crate::testing::{Folder, block, ends};
     use crate::{Tail, Transfer};
 
@@ -220,6 +222,50 @@ mod tests {
         let scanned = store.scan(kept.segment).expect("scanned");
         let labels: [&[u8]; 3] = [b"kept", b"uncommitted", b"next"];
         assert_eq!(ends(&scanned, &labels), labels);
+    }
+
+    /// Goal: whatever batch somebody puts into an open file, it can be finished. Method: behind a batch another one, which takes no key to
+    /// make and ends where the longest file does, or a sector before.
+    /// Failed before: the first of these was taken up, and left no room for the end of the file, now and at every later opening.
+    #[test]
+    fn a_file_that_somebody_filled_up_can_be_finished() {
+        for (sectors_left, is_cut) in [(0, true), (1, false)] {
+            let folder = Folder::new();
+            let store = folder.open();
+            let first = store
+                .put(Epoch(0), &[&block(50)], b"first")
+                .expect("appended");
+            drop(store);
+            let path = folder.path_of(first.segment);
+            let mut bytes = fs::read(&path).expect("read");
+            assert_eq!(bytes.len() as u64, first.end);
+            let forged_len = SEGMENT_BYTES_MAX - first.end - sectors_left * SECTOR_BYTES as u64;
+            let payload = vec![7; wide(forged_len) - BATCH_HEADER_BYTES];
+            let forged = BatchHeader {
+                segment: first.segment,
+                number: 1,
+                size: BatchSize::Sectors(narrow(forged_len / SECTOR_BYTES as u64)),
+                payload_checksum: checksum(&[&payload]),
+                previous: scan(&bytes).expect("a segment").chain,
+            };
+            bytes.extend_from_slice(&forged.encode());
+            bytes.extend_from_slice(&payload);
+            fs::write(&path, bytes).expect("written");
+            let store = folder.open();
+            let cut_bytes = if is_cut { forged_len } else { 0 };
+            assert_eq!(
+                store.take_up(first.segment, first.end).expect("recovered"),
+                Recovery::Resumed { cut_bytes }
+            );
+            let next = store
+                .put(Epoch(0), &[&block(60)], b"next")
+                .expect("appended");
+            assert_eq!(next.segment == first.segment, is_cut);
+            store.end(first.segment, b"").expect("finished");
+            assert!(store.len(first.segment).expect("there") <= SEGMENT_BYTES_MAX);
+            let tail = store.scan(first.segment).expect("scanned").tail;
+            assert!(matches!(tail, Tail::Finished { .. }), "{tail:?}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::path::Path;
 
 use strongroom_crypto::record::padded_len;
 use strongroom_format::intent::{
-    FIRST_INTENT_OFFSET, INTENT_HEAD_BYTES, Intent, IntentLogId, encode_record,
+    FIRST_INTENT_OFFSET, INTENT_HEAD_BYTES, Intent, IntentLogId, IntentVersion, encode_record,
 };
 use strongroom_format::{Epoch, Kind};
 use strongroom_segments::IntentLog;
@@ -142,6 +142,7 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     let file = file.map_err(of_disk)?;
     let named = Named {
         id: file.id(),
+        version: IntentVersion::Sectors,
         settled: log.sequence,
         acknowledged: log.sequence,
     };

@@ -110,7 +110,7 @@ fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Replay {
         replace_lost_header(&mut log, named);
     }
     let found = match (named, scan(&log.bytes)) {
-        (Some(named), Ok(found)) if found.id == named.id => {
+        (Some(named), Ok(found)) if (found.id, found.version) == (named.id, named.version) => {
             Found::of(core, named, &found, log.unreadable)
         }
         _ => return with_fault(ReplayFault::Damaged),
@@ -300,6 +300,7 @@ mod tests {
         use strongroom_format::limits::SECTOR_BYTES;
         let named = Named {
             id: IntentLogId([7; 16]),
+            version: IntentVersion::Sectors,
             settled: 0,
             acknowledged: 0,
         };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use strongroom_format::Epoch;
-use strongroom_format::intent::{IntentLogId, record_len};
+use strongroom_format::intent::{IntentLogId, IntentVersion, record_len};
 use strongroom_format::limits::INTENT_SEALED_BYTES_MAX;
 use strongroom_metadata::{InodeId, Transaction};
 use strongroom_segments::IntentLog;
@@ -39,7 +39,7 @@ pub enum ReplayFault {
     /// The database knows of one, and there is none.
     #[error("the log `intents` is missing")]
     Missing,
-    /// It is no log, or another one than the database knows of.
+    /// It is no log, or another one than the database knows of, or one of another version.
     #[error(
         "the log `intents` is damaged, or does not belong to this database; it is kept as `intents.unreadable`"
     )]
@@ -100,6 +100,8 @@ impl Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) id: IntentLogId,
+    /// How it is laid out, by the length of the setting.
+    pub(crate) version: IntentVersion,
     /// Nothing counts any more that records up to this number tell.
     pub(crate) settled: u64,
     /// The newest number that was acknowledged at the last commit, or before.
@@ -107,23 +109,27 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// Of a log of version 1: no other is made.
     pub(crate) fn encode(self) -> Vec<u8> {
         let numbers = [self.settled.to_le_bytes(), self.acknowledged.to_le_bytes()];
         [&self.id.0[..], &numbers.concat()].concat()
     }
 
-    /// Of a log of version 0 the setting is the id alone.
+    /// Of a log of version 0 the setting is the id alone. Nothing in the log proves its version.                     [8.2]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (id, rest) = bytes.split_first_chunk::<16>()?;
         let number = |at: usize| Some(u64::from_le_bytes(*rest.get(at..)?.first_chunk::<8>()?));
-        match rest.len() {
-            0 | 16 => Some(Self {
-                id: IntentLogId(*id),
-                settled: number(0).unwrap_or(0),
-                acknowledged: number(8).unwrap_or(0),
-            }),
-            _ => None,
-        }
+        let version = match rest.len() {
+            0 => IntentVersion::Told,
+            16 => IntentVersion::Sectors,
+            _ => return None,
+        };
+        Some(Self {
+            id: IntentLogId(*id),
+            version,
+            settled: number(0).unwrap_or(0),
+            acknowledged: number(8).unwrap_or(0),
+        })
     }
 }
 

@@ -1,9 +1,13 @@
-//! Blocks forged by a former member who had the keys of an epoch.
+//! Blocks forged by a former member who had the keys of an epoch, and a batch forged by somebody without keys.
 
 use std::path::{Path, PathBuf};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use strongroom_filesystem::{Error, InodeId};
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
+use strongroom_format::segment::{
+    BATCH_HEADER_BYTES, BatchHeader, BatchSize, FIRST_BATCH_OFFSET, ScanTail, checksum, scan,
+};
 use strongroom_format::{BlockId, Epoch, Kind};
 
 use super::{all, pattern};
@@ -113,4 +117,52 @@ fn what_a_former_holder_of_a_key_sealed_under_the_name_of_a_block_is_refused() {
         read(&lab, file, 4_095, 2).expect("reads"),
         content[4_095..4_097]
     );
+}
+
+/// Puts a batch of noise behind those of an open segment, up to the end of the longest one. Its header takes no key.
+fn fill_up(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("reads");
+    let found = scan(&bytes).expect("a segment");
+    assert!(found.tail == ScanTail::Open && found.end > FIRST_BATCH_OFFSET);
+    let len = SEGMENT_BYTES_MAX - found.end;
+    let end = usize::try_from(found.end).expect("small");
+    let payload = pattern(7, usize::try_from(len).expect("small") - BATCH_HEADER_BYTES);
+    let forged = BatchHeader {
+        segment: found.header.id,
+        number: u32::try_from(found.batches.len()).expect("few"),
+        size: BatchSize::Sectors(u32::try_from(len / 4096).expect("few")),
+        payload_checksum: checksum(&[&payload]),
+        previous: found.chain,
+    };
+    bytes.truncate(end);
+    bytes.extend_from_slice(&forged.encode());
+    bytes.extend_from_slice(&payload);
+    std::fs::write(path, bytes).expect("writes");
+}
+
+/// Goal: somebody who can write the folder cannot keep the vault from being written. Method: a batch in the open segment of a closed vault that
+/// leaves no room for its end; then the vault is opened, written, closed and opened again.
+/// Failed before: the batch was taken up, the first write behind it wanted to end the segment, and neither a close nor any later opening
+/// for writing succeeded.
+#[test]
+fn a_segment_that_somebody_filled_up_keeps_no_vault_from_being_written() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let content = pattern(1, 200_000);
+    lab.write(file, 0, &content).expect("writes");
+    lab.sync().expect("syncs");
+    lab.close().expect("closes");
+    let block = sealer(0).seal(Kind::Data, &content[..65_536]);
+    lab.crash_while(|folder| {
+        let (path, _) = find(&folder.join("segments"), &block.bytes).expect("it is stored");
+        fill_up(&path);
+    });
+    let other = lab.file(ROOT, "other");
+    let more = pattern(2, 200_000);
+    lab.write(other, 0, &more).expect("writes");
+    lab.sync().expect("syncs");
+    for _ in 0..2 {
+        lab.reopen();
+        assert!(all(&lab, file) == content && all(&lab, other) == more);
+    }
 }

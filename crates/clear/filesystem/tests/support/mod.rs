@@ -288,6 +288,13 @@ impl Lab {
         self.open_again(self.options());
     }
 
+    /// The same, and in between somebody does `meanwhile` to the folder.
+    pub(crate) fn crash_while(&mut self, meanwhile: impl FnOnce(&Path)) {
+        self.open = None;
+        meanwhile(self.path());
+        self.crash();
+    }
+
     /// Begins the next epoch while the vault is open.
     pub(crate) fn next_epoch(&self) -> Epoch {
         let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;

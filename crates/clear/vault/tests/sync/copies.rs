@@ -9,6 +9,9 @@ use strongroom::{
     CloneOptions, Error, GoOn, IfOlder, Keys, OpenOptions, RemoteProgress, Vault, clone,
 };
 
+use strongroom_format::Header;
+use strongroom_sync::{header_name, header_parts, object_hash};
+
 use crate::evict::assert_sound;
 use crate::support::{content, copy_folder};
 use crate::{CLONED_FROM, Devices, fill};
@@ -378,7 +381,7 @@ fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
         .collect();
     let records = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
-        strongroom_sync::header_parts(name).unwrap()
+        header_parts(name).unwrap()
     };
     all.sort_by_key(records);
     assert!(all.len() > 2);
@@ -392,6 +395,47 @@ fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
     assert_eq!(now.generation, before.generation);
     assert_eq!(now.members.len(), before.members.len());
     fs::write(newest, sound).unwrap();
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.settle();
+    assert!(devices.assert_same().contains_key("/in the older one"));
+}
+
+/// Goal: a remote cannot make a device hold whatever number of headers it lists, and cannot hide the right one among them without an error.
+/// Method: beside the right one 50 well-formed headers of the same generation. Once they are gone, the device goes on.
+/// Failed before: all were read and kept at once, and nothing bounded how many.
+#[test]
+fn a_replaced_device_reads_none_of_too_many_headers() {
+    let devices = with_replaced_device();
+    let remote = devices.place.directory.path().join("remote");
+    let listed = fs::read_dir(remote.join("headers")).unwrap();
+    let parts = listed.map(|entry| {
+        let name = entry.unwrap().file_name();
+        header_parts(name.to_str().unwrap()).unwrap()
+    });
+    let (generation, hash) = parts.max().unwrap();
+    let path_of = |hash: &[u8; 32]| remote.join(header_name(generation, hash).as_str());
+    let right = Header::decode(&fs::read(path_of(&hash)).unwrap()).unwrap();
+    let mut junk = Vec::new();
+    for number in 0..50 {
+        let bytes = right.header.encode(|_| [number; 32]).unwrap();
+        let path = path_of(&object_hash(&bytes));
+        fs::write(&path, bytes).unwrap();
+        junk.push(path);
+    }
+    let before = devices.vaults[1].information().unwrap();
+    let refused = devices.try_sync(1).unwrap_err();
+    assert!(
+        refused.to_string().contains("more of one generation"),
+        "{refused}"
+    );
+    let now = devices.vaults[1].information().unwrap();
+    assert_eq!(now.generation, before.generation);
+    assert_eq!(now.members.len(), before.members.len());
+    for path in junk {
+        fs::remove_file(path).unwrap();
+    }
     for number in [1, 0, 1, 0, 1, 0] {
         devices.sync_once_sealed(number);
     }

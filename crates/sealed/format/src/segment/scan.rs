@@ -9,7 +9,6 @@ use super::{
     BatchHeader, BatchPayload, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentFormatError,
     SegmentHeader, all_zero, checksum,
 };
-use crate::limits::SEGMENT_BYTES_MAX;
 
 /// What a file holds, up to where it ends or stops being whole.
 #[derive(Clone, Debug)]
@@ -96,10 +95,7 @@ fn next_batch<'a>(found: &Scan<'_>, rest: &'a [u8]) -> Result<Batch<'a>, Segment
         return Err(SegmentFormatError::OutOfPlace);
     }
     let offset = u32::try_from(found.end).map_err(|_| SegmentFormatError::Length)?;
-    if found.end + header.batch_len() > SEGMENT_BYTES_MAX {
-        return Err(SegmentFormatError::Length);
-    }
-    let (payload, state) = header.payload(rest)?;
+    let (payload, state) = header.payload(found.end, rest)?;
     state?;
     Ok(Batch {
         offset,
