@@ -164,7 +164,7 @@ pub enum UnlockError {
     Provider(#[from] ProviderError),
     /// Tampering or a mix-up: the replica file does not open with the vault's keys.
     #[error(
-        "the replica file does not belong to this vault, or was edited; restore replica.json from a copy of the vault folder"
+        "the replica file does not belong to this vault, or was edited; run `strongroom repair`: it restores the saved copy, or says what is in the way"
     )]
     ReplicaForged,
 }
