@@ -13,12 +13,13 @@ use crate::keyring::slot::NewSlot;
 use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
 use crate::membership::principal::Principal;
+use crate::providers::ready;
 use crate::random::Random;
 use crate::secrets::passphrase::Argon2Cost;
 use strongroom_format::header::check_label;
 use strongroom_format::limits::{DEVICES_MAX, SLOTS_MAX};
 use strongroom_format::pairing::Newcomer;
-use strongroom_format::{Change, Lock, Role, VaultId};
+use strongroom_format::{Change, Lock, Role, SuiteId, VaultId};
 
 /// A device that is no member yet, with its secrets.
 #[derive(Debug)]
@@ -31,13 +32,15 @@ impl NewDeviceKeys {
     /// A new device for that vault, with a slot of its own. Takes as long as its Argon2id.
     ///
     /// # Errors
-    /// What making a slot can give.
+    /// `Provider`, and what making a slot can give.
     pub fn make(
         slot: &NewSlot,
         vault: VaultId,
         random: &dyn Random,
         now_s: u64,
     ) -> Result<Self, KeyError> {
+        // The suite of key slots; that of the vault is asked for when its header is read.
+        ready(SuiteId::Aes256GcmBlake3)?;
         let (device, principal) = (Principal::random(random)?, Principal::random(random)?);
         let made = slot.make(&principal, vault, random, now_s)?;
         let newcomer = Newcomer {
@@ -129,8 +132,8 @@ mod tests {
     use crate::random::SystemRandom;
     use crate::secrets::key_file::KeyFile;
     use crate::secrets::passphrase::Passphrase;
+    use strongroom_format::Argon2Parameters;
     use strongroom_format::limits::{ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX};
-    use strongroom_format::{Argon2Parameters, SuiteId};
 
     fn key_file() -> (KeyFile, NewSlot) {
         let key_file = KeyFile::random(&SystemRandom).unwrap();
