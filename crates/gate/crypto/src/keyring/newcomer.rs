@@ -12,6 +12,7 @@ use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::slot::NewSlot;
 use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
+use crate::membership::grant::can_be_granted;
 use crate::membership::principal::Principal;
 use crate::providers::ready;
 use crate::random::Random;
@@ -81,7 +82,7 @@ impl Keyring {
     /// Makes a new device a member, and the slot of it.
     ///
     /// # Errors
-    /// `NotADevice`, `TooMany`; `Newcomer` or `Format` if what was sent cannot be of a member.
+    /// `NotADevice`, `TooMany`; `Newcomer`, `BrokenPublicKey` or `Format` if what was sent cannot be of a member.
     pub fn admit(&self, newcomer: &Newcomer, random: &dyn Random) -> Result<Changed, KeyError> {
         self.require_device()?;
         self.require_room(Role::Slot, SLOTS_MAX)?;
@@ -98,6 +99,12 @@ impl Keyring {
             .any(|id| self.membership.has_known(id))
         {
             return Err(KeyError::Newcomer("keys of a present or former member"));
+        }
+        if ![&newcomer.device, &newcomer.slot_keys]
+            .into_iter()
+            .all(can_be_granted)
+        {
+            return Err(KeyError::BrokenPublicKey);
         }
         check_label(&slot.label)?;
         if let Lock::Passphrase(parameters) = &slot.lock {
@@ -244,6 +251,11 @@ mod tests {
         refused(&|one| one.slot.lock = costly(8, 1));
         refused(&|one| one.slot.lock = costly(ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX));
         let broken = refused(&|one| one.device.kem.fill(0xff));
+        assert_eq!(broken, KeyError::BrokenPublicKey);
+        let broken = refused(&|one| {
+            one.slot_keys.kem.fill(0xff);
+            one.slot.principal = one.slot_keys.id();
+        });
         assert_eq!(broken, KeyError::BrokenPublicKey);
     }
 
