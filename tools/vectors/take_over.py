@@ -26,9 +26,10 @@ FOREIGN = "older or foreign header"
 EDITED = "the header was edited"
 
 
-def replica(vault, epoch, epoch_key, id_key, device, metadata_key, form, name, said_epoch=None):
+def replica(vault, epoch, epoch_key, id_key, device, metadata_key, form, name, said_epoch=None, drawn_in=None):
     instance = drawn("instance", 16)
-    clear = instance + device.seed + metadata_key + (epoch.to_bytes(4, "little") if form == 2 else b"")
+    drawn_in = epoch if drawn_in is None else drawn_in
+    clear = instance + device.seed + metadata_key + (drawn_in.to_bytes(4, "little") if form == 2 else b"")
     # Earlier versions named records by the id key.    [2.34]
     naming = id_key if form == 1 else derive("record naming", epoch_key)
     values = {"format": form, "vault": vault.hex(), "instance": instance.hex(),
@@ -184,6 +185,12 @@ def main():
         "replica.json": old_replica, "replica.json.next": old_replica, "replica.json.saved": old_replica})
     case("old-replica-dressed", "1.8.1", "does not belong to this vault", "the old device as if sealed in epoch 1", files={
         "replica.json": replica(vault, 0, epoch_keys[0], id_key, device, metadata_key, 2, "dressed", said_epoch=1)})
+    # Sealed with the keys that he has; the metadata key seems to be drawn after he was removed.
+    for drawn_in in (1, 2**32 - 1):
+        later = replica(vault, 0, epoch_keys[0], id_key, device, metadata_key, 2, f"drawn in {drawn_in}", drawn_in=drawn_in)
+        case(f"old-replica-drawn-in-{drawn_in}", "1.8.1", "does not belong to this vault",
+             f"the old device with a metadata key of epoch {drawn_in}, in every place", files={
+                 "replica.json": later, "replica.json.next": later, "replica.json.saved": later})
     case("old-next", "1.8.5", "ok", "the old one as that of a change cut off", files={"replica.json.next": old_replica})
     case("old-copies", "7.1.1", "ok", "the old second copies",
          files={"vault.json.saved": old_text, "replica.json.saved": old_replica})

@@ -203,16 +203,58 @@ fn a_vault_whose_suite_nothing_computes_is_named_and_the_others_open() {
     assert!(!place.path("key-of-x").exists());
 }
 
+/// Goal: a wish that cannot be met is refused by every command that computes, with exit code 2. Method: a misspelt provider; with a
+/// measurement that is remembered, and with none.
+/// Failed before: without a remembered measurement `ls` and `init` panicked, and so did `tune` always, and `clone --pair` once a code was
+/// typed that a device waits for.
 #[test]
 fn a_misspelt_provider_is_refused_with_those_there_are() {
     let place = Place::new();
-    let mut command = place.command(&["ls", "v", "--key-file", "key"]);
-    command.env("STRONGROOM_PROVIDERS", "AES-256-GCM=rign");
-    let refused = command.output().unwrap();
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(
-        told.contains("no provider `rign` of AES-256-GCM; it has: ring, "),
-        "{told}"
-    );
+    let refused = |arguments: &[&str], cache: Option<&str>| {
+        let mut command = place.command(arguments);
+        command.env("STRONGROOM_PROVIDERS", "AES-256-GCM=rign");
+        if let Some(cache) = cache {
+            command.env("XDG_CACHE_HOME", place.path(cache));
+        }
+        let refused = command.output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(
+            said.contains("no provider `rign` of AES-256-GCM; it has: ring, "),
+            "{arguments:?}: {said}"
+        );
+    };
+    let list = ["ls", "v", "--key-file", "key"];
+    refused(&list, None);
+    refused(&list, Some("no-cache-yet"));
+    let make = ["init", "w", "--key-file", "key-of-w"];
+    refused(&make, Some("no-cache-yet"));
+    refused(&["tune"], Some("no-cache-yet"));
+    let join = ["clone", "--pair", "folder:/nowhere", "w", "--key-file", "k"];
+    refused(&join, None);
+    for made in ["w", "key-of-w", "k"] {
+        assert!(!place.path(made).exists(), "{made}");
+    }
+}
+
+/// Goal: an algorithm that every vault needs and nothing computes is named, with exit code 12, also where nothing was measured yet.
+/// Method: every provider of AES-256-GCM fails its self-test.
+/// Failed before: `tune`, and `ls` without a remembered measurement, panicked.
+#[test]
+fn where_every_provider_of_an_algorithm_fails_it_is_named_before_anything_is_measured() {
+    let place = Place::new();
+    let all = each(Algorithm::Aes256Gcm);
+    let all: Vec<_> = all
+        .iter()
+        .map(|name| format!("AES-256-GCM={name}"))
+        .collect();
+    for arguments in [&["ls", "v", "--key-file", "key"][..], &["tune"]] {
+        let mut command = place.command(arguments);
+        command.env("STRONGROOM_FAIL_SELF_TEST", all.join(","));
+        command.env("XDG_CACHE_HOME", place.path("no-cache-yet"));
+        let refused = command.output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(12), "{arguments:?}: {said}");
+        assert!(said.contains("this vault needs AES-256-GCM"), "{said}");
+    }
 }

@@ -167,8 +167,9 @@ impl Vault {
     /// Says early whether `create` can succeed: before a person is asked for a passphrase.
     ///
     /// # Errors
-    /// As `create`.
+    /// As `create`; `Provider`.
     pub fn check_new(folder: impl AsRef<Path>) -> Result<()> {
+        tuning::check_ready()?;
         let folder = Folder::new(folder.as_ref());
         if !folder.path().exists() {
             folder.check_parent()?;

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How many attempts there are; one that is lost must not pass unseen.
-const ATTEMPTS: usize = 32;
+const ATTEMPTS: usize = 34;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

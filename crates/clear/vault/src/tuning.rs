@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use strongroom_crypto::measuring::measured::{self, Measured};
 use strongroom_crypto::providers::{self, Choice, Preferences};
+use strongroom_format::SuiteId;
 
 use crate::limits::{FIRST_MEASUREMENT_MS, TUNE_MS, TURN_WAIT_MS};
 use crate::private_folder::PrivateFolders;
@@ -91,6 +92,10 @@ pub fn origin() -> Origin {
     *ORIGIN.get_or_init(|| {
         let places = Places::of_user();
         places.apply_wishes();
+        // Nothing is opened or made then, and whoever tries to says why.
+        if check_ready().is_err() {
+            return Origin::Default("a provider that is asked for or needed is not there");
+        }
         let machine = Machine::here();
         let patience = Duration::from_millis(TURN_WAIT_MS);
         let (choice, origin) = places.settle(&machine, patience, &mut || {
@@ -109,11 +114,21 @@ pub fn origin() -> Origin {
 /// Measures every provider that can run here, for a table; takes about 25 s and keeps nothing.
 ///
 /// `progress` is told the part that is done, 0 to 1.
-pub fn measure(progress: &mut dyn FnMut(f64)) -> Measured {
+///
+/// # Errors
+/// `Provider` if the environment asks for a provider that is not there, or an algorithm that every vault needs has none.
+pub fn measure(progress: &mut dyn FnMut(f64)) -> Result<Measured> {
+    check_ready()?;
     let start = Instant::now();
     let time = Duration::from_millis(TUNE_MS);
     let cores = Machine::here().cores;
-    measured::thoroughly(time, cores, &|| start.elapsed(), progress)
+    let elapsed = || start.elapsed();
+    Ok(measured::thoroughly(time, cores, &elapsed, progress))
+}
+
+/// Whether the algorithms that every vault needs have providers: else nothing can be measured, opened or made.
+pub(crate) fn check_ready() -> Result<()> {
+    Ok(providers::ready(SuiteId::Aes256GcmBlake3)?)
 }
 
 /// Remembers `choice` for this machine, and puts it in force.

@@ -710,6 +710,64 @@ fn a_database_of_who_once_had_a_key_is_not_taken_by_a_repair() {
     }
 }
 
+/// Goal: a person who had a key cannot have the database keep its key by a file that he wrote into the folder before. Method: he seals the
+/// replica file again with its own values, but for the epoch of the metadata key, which is the last that there can be. The owner repairs the vault
+/// as the message says, and removes his key.
+/// Failed before: the file was opened, and the database kept its key, which he knows, after the removal.
+/// SECURITY.md, claim 5.
+#[test]
+fn a_replica_file_that_makes_its_metadata_key_seem_younger_is_refused_and_repaired() {
+    let (place, vault) = Place::new();
+    vault.write("/a", "of the owner").unwrap();
+    vault.close().unwrap();
+    // The second copies are there.
+    place.opens(&place.code).close().unwrap();
+    let read = |name: &str| fs::read(place.folder().join(name)).unwrap();
+    let replica = |secret: &Secret| {
+        let keyring = strongroom_crypto::unlock(&read("vault.json"), secret, None).unwrap();
+        let replica = keyring.open_replica(&read("replica.json")).unwrap();
+        (keyring, replica)
+    };
+    let (keyring, sound) = replica(&place.key);
+    let known = sound.metadata_key().clone();
+    let lying = sound.with_metadata_key(known.clone(), strongroom_format::Epoch(u32::MAX));
+    let lying = keyring.seal_replica(&lying, &SystemRandom).unwrap();
+    fs::write(place.folder().join("replica.json"), lying).unwrap();
+
+    let refused = Keys::open(place.folder(), &place.code).map(drop);
+    let refused = refused.unwrap_err();
+    let is_named = matches!(
+        &refused,
+        Error::Damaged {
+            what: "replica.json",
+            ..
+        }
+    );
+    assert!(is_named, "{refused:?}");
+    let said = refused.to_string();
+    assert!(said.contains("strongroom repair"), "{said}");
+    let mut options = strongroom::RecoverOptions {
+        rebuild: strongroom::Rebuild::Never,
+        ..strongroom::RecoverOptions::default()
+    };
+    options.trust.seen = SeenRecords::Nowhere;
+    let report = strongroom::recover(place.folder(), &place.code, options, &mut |_| {}).unwrap();
+    assert_eq!(report.replica, strongroom::Brought::PutBack);
+
+    let mut keys = Keys::open(place.folder(), &place.code).unwrap();
+    let slots = keys.slots();
+    let his = slots
+        .iter()
+        .find(|slot| Some(slot.id) != keys.unlocked_by());
+    keys.remove(his.unwrap().id).unwrap();
+    let (_, now) = replica(&place.code);
+    assert_ne!(now.metadata_key().bytes(), known.bytes());
+    assert_eq!(now.metadata_key_epoch(), Some(strongroom_format::Epoch(1)));
+    let vault = place.opens(&place.code);
+    assert_eq!(vault.read("/a").unwrap(), b"of the owner");
+    vault.close().unwrap();
+}
+
 /// Goal: whatever is in the place of a second copy, it stops no change of keys. Method: all kinds that are no file, with the vault open and
 /// closed; the files are read afterwards, and a verification names what is still there.
 /// Failed before: with a folder there the owner accepted no more writes, and the vault could not be opened for writing any more.

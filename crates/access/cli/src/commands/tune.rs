@@ -31,7 +31,7 @@ pub(crate) fn tune(arguments: &Tune) -> Result<()> {
     for (algorithm, provider) in preferred.iter() {
         providers::set_preferred(algorithm, provider.name()).map_err(strongroom::Error::from)?;
     }
-    let measured = measure();
+    let measured = measure()?;
     let remembered = tuning::remember(&measured.choice);
     let table = Table::of(&measured, &preferred);
     if let Some(file) = &arguments.chart {
@@ -103,7 +103,7 @@ fn names(preferred: &Preferences) -> BTreeMap<&'static str, &'static str> {
 }
 
 /// Measures, and tells how far it is if somebody is looking.
-fn measure() -> Measured {
+fn measure() -> Result<Measured> {
     let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
     if std::io::stderr().is_terminal() {
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent} %  {elapsed}") {
@@ -113,7 +113,7 @@ fn measure() -> Measured {
     }
     let measured = tuning::measure(&mut |part| bar.set_position((part * 1000.0) as u64));
     bar.finish_and_clear();
-    measured
+    Ok(measured?)
 }
 
 #[derive(Serialize)]

@@ -58,18 +58,32 @@ impl BlockSealer {
         id_key: IdKey,
         epochs: Vec<(Epoch, EpochKey)>,
     ) -> Self {
+        let chosen = Chosen::now(suite)
+            .unwrap_or_else(|error| panic!("(2) holds: `providers::ready` was asked: {error}"));
+        Self::computed_by(chosen, compartment, id_key, epochs)
+    }
+
+    /// The same for the suite of `chosen`, which computes whatever is preferred.
+    ///
+    /// # Panics
+    /// If `epochs` is empty or names one epoch twice.
+    pub(crate) fn computed_by(
+        chosen: Chosen,
+        compartment: [u8; 16],
+        id_key: IdKey,
+        epochs: Vec<(Epoch, EpochKey)>,
+    ) -> Self {
         assert!(
             !epochs.is_empty(),
             "(1) holds: a keyring has at least one epoch"
         );
         let mut parts = Parts {
-            suite,
+            suite: chosen.suite(),
             compartment,
             id_key,
             tags_suffice_from: Epoch(0),
             epochs: Vec::new(),
-            chosen: Chosen::now(suite)
-                .unwrap_or_else(|error| panic!("(2) holds: `providers::ready` was asked: {error}")),
+            chosen,
         };
         for (epoch, key) in &epochs {
             parts.insert(*epoch, key);

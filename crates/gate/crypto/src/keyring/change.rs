@@ -10,6 +10,7 @@
 //!  (2) Every change raises the generation.                                                   [1.7.5]
 //!  (3) A person who could open a slot could also open the replica file of this copy and sign as its device. So every
 //!      record that retires a member also retires the signing device and adds a new one in its place.  [1.4.10]
+//!  (4) A member to whom nothing can be granted keeps nobody from changing keys, and goes with the next that is retired.  [1.5.7]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};
@@ -17,13 +18,14 @@ use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
 use crate::keys::EpochKey;
 use crate::limits::generation_max;
+use crate::membership::grant::{GrantError, can_be_granted, grant_to_nobody};
 use crate::membership::handover::hand_over;
 use crate::membership::principal::Principal;
 use crate::random::Random;
 use crate::secrets::passphrase::{Argon2Cost, Passphrase};
 use std::collections::BTreeSet;
-use strongroom_format::limits::{DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
-use strongroom_format::{Change, Epoch, Header, PrincipalId, Role, Slot, SlotId};
+use strongroom_format::limits::{CHANGES_MAX, DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
+use strongroom_format::{Change, Epoch, Header, PrincipalId, Role, Slot, SlotId, hex};
 
 impl Keyring {
     /// Adds a key slot. It opens everything that this keyring opens; no epoch begins.
@@ -134,7 +136,7 @@ impl Keyring {
     /// Revokes a device: it is retired and an epoch begins. A device that revokes itself goes on as a new one.
     ///
     /// # Errors
-    /// `NotADevice` or `NoSuchDevice`.
+    /// `NotADevice`, `NoSuchDevice`, or `LastSlot` if no slot can hold keys.
     pub fn revoke_device(
         &self,
         device: PrincipalId,
@@ -249,14 +251,15 @@ impl Keyring {
         let mut grants = Vec::new();
         for (epoch, epoch_key) in &self.epochs {
             for (id, member) in self.membership.active() {
-                if !granted.contains(&(*epoch, *id)) {
-                    grants.push(self.epoch_keys(epoch_key).grant(
-                        self.vault_id(),
-                        *epoch,
-                        &member.keys,
-                        random,
-                    )?);
+                if granted.contains(&(*epoch, *id)) {
+                    continue;
                 }
+                let keys = self.epoch_keys(epoch_key);
+                let grant = keys.grant(self.vault_id(), *epoch, &member.keys, random);
+                grants.push(match grant {
+                    Err(GrantError::PublicKey) => grant_to_nobody(*epoch, *id, random)?, // (4)
+                    grant => grant?,
+                });
             }
         }
         self.header.grants.extend(grants);
@@ -264,8 +267,11 @@ impl Keyring {
     }
 
     /// Makes `changes` in a record that begins an epoch, and puts a new device in the place of the one that signs it.  (3)
+    ///
+    /// # Errors
+    /// `LastSlot` if no slot is left that can hold keys.
     fn replacing_the_device(
-        self,
+        mut self,
         mut changes: Vec<Change>,
         random: &dyn Random,
     ) -> Result<Changed, KeyError> {
@@ -278,11 +284,42 @@ impl Keyring {
         }
         // Retired first, so that a vault with as many devices as it may have can replace one.
         changes.push(add(Role::Device, &next));
+        let changes = self.retire_the_broken(changes); // (4)
+        let is_usable = |slot: &Slot| {
+            // One that is no member yet is added by this record.
+            let member = self.membership.active().get(&slot.principal);
+            member.is_none_or(|member| can_be_granted(&member.keys))
+        };
+        if !self.header.slots.iter().any(is_usable) {
+            return Err(KeyError::LastSlot);
+        }
         let handover = hand_over(self.vault_id(), &acting, &next, random)?;
         let mut changed = self.finish(changes, Some(EpochKey::random(random)?), random)?;
         changed.keyring.signer = next;
         changed.handover = Some(handover);
         Ok(changed)
+    }
+
+    /// `changes`, and before them the retirement of members to whom nothing can be granted, as many as one record has room for; their
+    /// slots are removed.                                                                                  (4)
+    fn retire_the_broken(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let retire = |principal| Change::Retire { principal };
+        let begins = 1;
+        let room = CHANGES_MAX.saturating_sub(changes.len() + begins);
+        let members = self.membership.active().iter();
+        let broken = members.filter(|(_, member)| !can_be_granted(&member.keys));
+        let broken = broken.map(|(id, _)| *id);
+        let broken = broken.filter(|id| !changes.contains(&retire(*id)));
+        let broken: Vec<PrincipalId> = broken.take(room).collect();
+        for id in &broken {
+            log::warn!(
+                "member {} has a broken public key and can hold no keys: it is removed too",
+                hex::encode(&id.0[..8])
+            );
+        }
+        let slots = &mut self.header.slots;
+        slots.retain(|slot| !broken.contains(&slot.principal));
+        broken.into_iter().map(retire).chain(changes).collect()
     }
 
     /// Signs `changes` as the next record, beginning an epoch if a key for it is given, and makes the next header.

@@ -164,7 +164,7 @@ pub enum UnlockError {
     Provider(#[from] ProviderError),
     /// Tampering or a mix-up: the replica file does not open with the vault's keys.
     #[error(
-        "the replica file does not belong to this vault, or was edited; restore replica.json from a copy of the vault folder"
+        "the replica file does not belong to this vault, or was edited; run `strongroom repair`: it restores the saved copy, or says what is in the way"
     )]
     ReplicaForged,
 }
@@ -207,10 +207,8 @@ pub enum KeyError {
         "only a device of this vault may change its keys; first open the device keys of this copy (replica.json), or add this copy as a device"
     )]
     NotADevice,
-    /// Tampering: a member's public key is none, so nothing can be granted to it.
-    #[error(
-        "a member of this vault has a broken public key; remove it with `strongroom device remove` or `strongroom key remove`"
-    )]
+    /// Tampering or bug: a public key of the device that asks to join is none, so nothing could be granted to it.
+    #[error("the device that asks to join has a broken public key, so it was not let in")]
     BrokenPublicKey,
     /// Tampering or bug: what a device that wants to be a member sent is none of what a member has.
     #[error("the device that asks to join sent {0}, so it was not let in")]

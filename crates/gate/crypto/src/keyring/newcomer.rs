@@ -12,13 +12,15 @@ use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::slot::NewSlot;
 use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
+use crate::membership::grant::can_be_granted;
 use crate::membership::principal::Principal;
+use crate::providers::ready;
 use crate::random::Random;
 use crate::secrets::passphrase::Argon2Cost;
 use strongroom_format::header::check_label;
 use strongroom_format::limits::{DEVICES_MAX, SLOTS_MAX};
 use strongroom_format::pairing::Newcomer;
-use strongroom_format::{Change, Lock, Role, VaultId};
+use strongroom_format::{Change, Lock, Role, SuiteId, VaultId};
 
 /// A device that is no member yet, with its secrets.
 #[derive(Debug)]
@@ -31,13 +33,15 @@ impl NewDeviceKeys {
     /// A new device for that vault, with a slot of its own. Takes as long as its Argon2id.
     ///
     /// # Errors
-    /// What making a slot can give.
+    /// `Provider`, and what making a slot can give.
     pub fn make(
         slot: &NewSlot,
         vault: VaultId,
         random: &dyn Random,
         now_s: u64,
     ) -> Result<Self, KeyError> {
+        // The suite of key slots; that of the vault is asked for when its header is read.
+        ready(SuiteId::Aes256GcmBlake3)?;
         let (device, principal) = (Principal::random(random)?, Principal::random(random)?);
         let made = slot.make(&principal, vault, random, now_s)?;
         let newcomer = Newcomer {
@@ -78,7 +82,7 @@ impl Keyring {
     /// Makes a new device a member, and the slot of it.
     ///
     /// # Errors
-    /// `NotADevice`, `TooMany`; `Newcomer` or `Format` if what was sent cannot be of a member.
+    /// `NotADevice`, `TooMany`; `Newcomer`, `BrokenPublicKey` or `Format` if what was sent cannot be of a member.
     pub fn admit(&self, newcomer: &Newcomer, random: &dyn Random) -> Result<Changed, KeyError> {
         self.require_device()?;
         self.require_room(Role::Slot, SLOTS_MAX)?;
@@ -95,6 +99,12 @@ impl Keyring {
             .any(|id| self.membership.has_known(id))
         {
             return Err(KeyError::Newcomer("keys of a present or former member"));
+        }
+        if ![&newcomer.device, &newcomer.slot_keys]
+            .into_iter()
+            .all(can_be_granted)
+        {
+            return Err(KeyError::BrokenPublicKey);
         }
         check_label(&slot.label)?;
         if let Lock::Passphrase(parameters) = &slot.lock {
@@ -129,8 +139,8 @@ mod tests {
     use crate::random::SystemRandom;
     use crate::secrets::key_file::KeyFile;
     use crate::secrets::passphrase::Passphrase;
+    use strongroom_format::Argon2Parameters;
     use strongroom_format::limits::{ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX};
-    use strongroom_format::{Argon2Parameters, SuiteId};
 
     fn key_file() -> (KeyFile, NewSlot) {
         let key_file = KeyFile::random(&SystemRandom).unwrap();
@@ -241,6 +251,11 @@ mod tests {
         refused(&|one| one.slot.lock = costly(8, 1));
         refused(&|one| one.slot.lock = costly(ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX));
         let broken = refused(&|one| one.device.kem.fill(0xff));
+        assert_eq!(broken, KeyError::BrokenPublicKey);
+        let broken = refused(&|one| {
+            one.slot_keys.kem.fill(0xff);
+            one.slot.principal = one.slot_keys.id();
+        });
         assert_eq!(broken, KeyError::BrokenPublicKey);
     }
 

@@ -7,6 +7,7 @@
 //!
 //! Invariants
 //!  (1) The sealed part repeats the instance id, so that parts of two files cannot be combined.  [1.8.3]
+//!  (2) No metadata key is taken for younger than the epoch that its file is sealed under.       [1.8.1]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::{KeyError, UnlockError};
@@ -190,8 +191,8 @@ impl Keyring {
     /// The replica in `bytes`, the content of a `replica.json`.
     ///
     /// # Errors
-    /// `Damaged` or `Format` about the file, `ReplicaForged` if it is another vault's, was edited, or is sealed
-    /// under an epoch that was forgotten.
+    /// `Damaged` or `Format` about the file, `ReplicaForged` if it is another vault's, was edited, is sealed under an
+    /// epoch that was forgotten, or says that its metadata key was drawn in a later one.
     pub fn open_replica(&self, bytes: &[u8]) -> Result<Replica, UnlockError> {
         let file = ReplicaFile::decode(bytes)?;
         if file.vault != self.vault_id() {
@@ -214,11 +215,16 @@ impl Keyring {
         let metadata_key = MetadataKey(Locked::copy_of(key.try_into().expect(fits)));
         let device = Principal::from_seed(Locked::copy_of(seed.try_into().expect(fits)));
         let metadata_key_epoch = epoch.first_chunk();
+        let metadata_key_epoch = metadata_key_epoch.map(|epoch| Epoch(u32::from_le_bytes(*epoch)));
+        // Whoever was removed can seal under the epochs before that, and would have a key of his taken for a later one.     (2)
+        if metadata_key_epoch.is_some_and(|drawn| drawn > file.epoch) {
+            return Err(UnlockError::ReplicaForged);
+        }
         Ok(Replica {
             instance: file.instance,
             device,
             metadata_key,
-            metadata_key_epoch: metadata_key_epoch.map(|epoch| Epoch(u32::from_le_bytes(*epoch))),
+            metadata_key_epoch,
             epoch: file.epoch,
         })
     }

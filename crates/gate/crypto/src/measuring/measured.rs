@@ -61,6 +61,9 @@ pub struct Measured {
 }
 
 /// Measures in at most about `time`: just enough for a choice.
+///
+/// # Panics
+/// If AES-256-GCM or BLAKE3 has no provider: the caller has asked `providers::ready` before.
 #[must_use]
 pub fn in_haste(time: Duration, cores: usize, elapsed: Clock<'_>) -> Measured {
     let tried = contests(Algorithm::ALL, &sizes(), &[1]);
@@ -70,6 +73,9 @@ pub fn in_haste(time: Duration, cores: usize, elapsed: Clock<'_>) -> Measured {
 /// Measures everything that can run here, on one thread and on all cores, for a table.
 ///
 /// `progress` gets the part that is done, 0 to 1.
+///
+/// # Panics
+/// As `in_haste`.
 #[must_use]
 pub fn thoroughly(
     time: Duration,

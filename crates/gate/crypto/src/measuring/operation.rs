@@ -145,7 +145,8 @@ pub(super) fn sealer(algorithm: Algorithm, wished: &Preferences) -> BlockSealer 
         .copied()
         .find(|suite| Algorithm::aead_of(*suite) == algorithm)
         .expect("every AEAD has a suite");
-    let chosen = Chosen::by(suite, wished).expect("the caller found providers before");
+    let chosen = Chosen::by(suite, wished).expect("`ready` was asked before a measurement");
     let epochs = vec![(Epoch(0), EpochKey::from_bytes([2; 32]))];
-    BlockSealer::new(suite, [0; 16], IdKey::from_bytes([1; 32]), epochs).with_chosen(chosen)
+    // The wishes of the environment do not count here.
+    BlockSealer::computed_by(chosen, [0; 16], IdKey::from_bytes([1; 32]), epochs)
 }

@@ -100,6 +100,31 @@ impl EpochKeys {
     }
 }
 
+/// Whether something can be granted to the holder of `keys`: the record that adds a member does not say so.          [1.5.7]
+pub(crate) fn can_be_granted(keys: &PublicKeys) -> bool {
+    public_key(keys).is_ok()
+}
+
+/// A grant that nobody opens, for a member to whom nothing can be granted.                                     [1.5.7]
+pub(crate) fn grant_to_nobody(
+    epoch: Epoch,
+    principal: PrincipalId,
+    random: &dyn Random,
+) -> Result<Grant, RandomError> {
+    let mut bytes = Box::new([0; GRANT_BYTES]);
+    random.fill(bytes.as_mut_slice())?;
+    Ok(Grant {
+        epoch,
+        principal,
+        bytes,
+    })
+}
+
+fn public_key(keys: &PublicKeys) -> Result<<XWing as KemTrait>::PublicKey, GrantError> {
+    let public = <XWing as KemTrait>::PublicKey::from_bytes(keys.kem.as_slice());
+    public.map_err(|_| GrantError::PublicKey)
+}
+
 /// `clear` sealed to the holder of `keys`: HPKE as a grant has it, under `info`.
 pub(crate) fn seal_to(
     keys: &PublicKeys,
@@ -107,8 +132,7 @@ pub(crate) fn seal_to(
     clear: &[u8],
     random: &dyn Random,
 ) -> Result<Vec<u8>, GrantError> {
-    let public = <XWing as KemTrait>::PublicKey::from_bytes(keys.kem.as_slice());
-    let public = public.map_err(|_| GrantError::PublicKey)?;
+    let public = public_key(keys)?;
     let mut drawn = Zeroizing::new([0; ENCAPSULATION_RANDOM_BYTES]);
     random
         .fill(drawn.as_mut_slice())

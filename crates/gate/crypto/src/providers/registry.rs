@@ -397,6 +397,8 @@ mod tests {
         assert_eq!(name(Algorithm::Aes256Gcm), "rustcrypto");
     }
 
+    /// Goal: a wish that cannot be met is an error before the first key. Method: a vault is to be made, and the keys of a new device.
+    /// Failed before: making the keys of a new device panicked.
     #[test]
     fn a_misspelt_environment_is_refused_before_anything_is_made_or_opened() {
         if !is_child() {
@@ -411,6 +413,9 @@ mod tests {
         );
         let code = RecoveryCode::random(&SystemRandom).unwrap();
         let made = crate::create(&[slot(&code)], SuiteId::Aes256GcmBlake3, &SystemRandom, 0);
+        assert_eq!(made.unwrap_err(), KeyError::Provider(error.clone()));
+        let vault = strongroom_format::VaultId([1; 32]);
+        let made = crate::NewDeviceKeys::make(&slot(&code), vault, &SystemRandom, 0);
         assert_eq!(made.unwrap_err(), KeyError::Provider(error));
     }
 

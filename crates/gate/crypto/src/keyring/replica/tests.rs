@@ -162,6 +162,36 @@ fn a_replica_of_format_1_is_read_and_gets_format_2_with_its_next_metadata_key() 
     assert_eq!(opened.metadata_key().bytes(), key.bytes());
 }
 
+/// Goal: nobody can make the key of a database seem younger than it is. Method: who has the keys of an epoch seals a file under it
+/// that names a later one, or that one, for the metadata key.
+/// Failed before: the number was taken as it stood, so the file with a later one was opened.
+#[test]
+fn a_metadata_key_of_a_later_epoch_than_that_of_its_file_is_forged() {
+    let first = keyring();
+    let second = first.begin_epoch(&SystemRandom).unwrap().keyring;
+    let replica = first.new_replica(&SystemRandom).unwrap();
+    let drawn_in = |epoch| {
+        let key = replica.metadata_key().clone();
+        let replica = replica.clone().with_metadata_key(key, Epoch(epoch));
+        first.seal_replica(&replica, &SystemRandom).unwrap()
+    };
+    for keyring in [&first, &second] {
+        for later in [1, 2, u32::MAX] {
+            let opened = keyring.open_replica(&drawn_in(later));
+            assert_eq!(opened.unwrap_err(), UnlockError::ReplicaForged, "{later}");
+        }
+        let opened = keyring.open_replica(&drawn_in(0)).unwrap();
+        assert_eq!(opened.metadata_key_epoch(), Some(Epoch(0)));
+        // What is sealed again later keeps the number, and opens.
+        let again = second.seal_replica(&opened, &SystemRandom).unwrap();
+        let again = second.open_replica(&again).unwrap();
+        assert_eq!(
+            (again.metadata_key_epoch(), again.epoch()),
+            (Some(Epoch(0)), Epoch(1))
+        );
+    }
+}
+
 /// The number in clear does not decide what the sealed bytes are.
 #[test]
 fn a_replica_file_dressed_as_another_format_does_not_open() {

@@ -16,8 +16,8 @@ use crate::secrets::key_file::KeyFile;
 use crate::secrets::passphrase::{OutOfMemory, Passphrase};
 use crate::secrets::recovery_code::RecoveryCode;
 use age::secrecy::ExposeSecret as _;
-use strongroom_format::limits::ARGON2_PASSES_MAX;
-use strongroom_format::{FormatError, Kind, SlotId, SlotKind, SuiteId};
+use strongroom_format::limits::{ARGON2_PASSES_MAX, GRANT_BYTES};
+use strongroom_format::{Change, FormatError, Kind, PublicKeys, SlotId, SlotKind, SuiteId};
 
 const SUITE: SuiteId = SuiteId::Aes256GcmBlake3;
 
@@ -1000,4 +1000,101 @@ fn a_header_in_which_keys_could_not_be_changed_is_not_opened() {
     unlock(&changed.header, &secret("one"), None).unwrap();
     let changed = last.set_guessable(true).map(drop);
     assert_eq!(changed.unwrap_err(), KeyError::Exhausted);
+}
+
+/// `keyring` with more members, whose public keys are none: whoever has the keys of the vault can make such a header.
+fn with_broken_members(keyring: &Keyring, role: Role, count: u64) -> Keyring {
+    let mut next = keyring.clone();
+    let broken = (0..count).map(|_| {
+        let mut keys = Principal::random(&SystemRandom).unwrap().keys().clone();
+        keys.kem.fill(0xff);
+        keys
+    });
+    let broken: Vec<_> = broken.collect();
+    for some in broken.chunks(50) {
+        let add = |keys: &PublicKeys| Change::Add {
+            role,
+            keys: keys.clone(),
+        };
+        let changes = some.iter().map(add).collect();
+        let record = next.membership.next(changes, &next.signer);
+        next.membership.apply(&record).unwrap();
+        next.header.records.push(record);
+    }
+    for (number, keys) in (0..).zip(&broken) {
+        let noise = |epoch: &Epoch| Grant {
+            epoch: *epoch,
+            principal: keys.id(),
+            bytes: Box::new([7; GRANT_BYTES]),
+        };
+        next.header.grants.extend(next.epochs.keys().map(noise));
+        if role == Role::Slot {
+            next.header.slots.push(Slot {
+                id: SlotId(u64::to_le_bytes(number)),
+                label: String::new(),
+                created_s: 0,
+                principal: keys.id(),
+                lock: Lock::KeyFile,
+                sealed: vec![7; 144],
+            });
+        }
+    }
+    next.header.generation += 1;
+    next
+}
+
+/// Goal: no member can make itself and all others unremovable. Method: a header with members whose public keys are none, noise for their
+/// grants, and the right MAC; a few, and more than one record retires. Then keys are changed in each way that begins an epoch.
+/// Failed before: nothing could be granted to the broken members, so every such change failed, the removal of each of them because of the
+/// others.
+/// SECURITY.md, claim 5.
+#[test]
+fn members_with_broken_public_keys_keep_nobody_from_being_removed() {
+    for (role, count, left) in [
+        (Role::Device, 2, 0),
+        (Role::Slot, 2, 0),
+        (Role::Device, 100, 38),
+    ] {
+        let (made, _) = vault();
+        let owner = with_broken_members(&made.keyring, role, count);
+        let header = owner.header_bytes().unwrap();
+        let members = |header: &[u8]| {
+            let opened = unlock(header, &secret("one"), None).unwrap();
+            opened.members()
+        };
+        let known: Vec<_> = made.keyring.members().iter().map(|one| one.id).collect();
+        let all = members(&header);
+        let broken = all.iter().find(|one| !known.contains(&one.id)).unwrap();
+        let printed = slot_id(&owner, "printed");
+        let removed = owner.remove_slot(printed, &SystemRandom).unwrap();
+        assert!(!reads(&owner, &removed.keyring));
+        // The device and the passphrase.
+        assert_eq!(members(&removed.header).len(), 2 + left);
+        let next = removed.keyring.replace_device(&SystemRandom).unwrap();
+        assert_eq!(members(&next.header).len(), 2);
+        if (role, count) == (Role::Device, 2) {
+            let revoked = owner.revoke_device(broken.id, &SystemRandom).unwrap();
+            assert_eq!(members(&revoked.header).len(), 3);
+            // Nobody is retired.
+            let begun = owner.begin_epoch(&SystemRandom).unwrap();
+            assert_eq!(members(&begun.header).len(), 5);
+        }
+    }
+}
+
+/// Goal: a slot that nobody can open does not count as the one that a vault needs. Method: beside the only slot there are two whose public
+/// keys are none.
+/// Failed before: nothing could be removed at all.
+#[test]
+fn a_slot_with_a_broken_public_key_is_not_the_one_that_is_left() {
+    let (made, _) = vault();
+    let printed = slot_id(&made.keyring, "printed");
+    let alone = made.keyring.remove_slot(printed, &SystemRandom).unwrap();
+    let owner = with_broken_members(&alone.keyring, Role::Slot, 2);
+    let one = slot_id(&owner, "one");
+    let removed = owner.remove_slot(one, &SystemRandom);
+    assert_eq!(removed.unwrap_err(), KeyError::LastSlot);
+    let replaced = owner.replace_slot(one, &new_passphrase("two"), &SystemRandom, 0);
+    let replaced = unlock(&replaced.unwrap().header, &secret("two"), None).unwrap();
+    assert_eq!(replaced.slots().len(), 1);
 }
