@@ -14,7 +14,7 @@ use crate::arguments::remote::{
     Answer, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemoteGuessable, RemotePrune, Sync,
 };
 use crate::commands::continuous::watch;
-use crate::commands::opening::{Intent, finish, unlocking, warn_of_records, with};
+use crate::commands::opening::{Intent, ended, finish, unlocking, warn_of_records, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
@@ -82,7 +82,7 @@ fn add(arguments: &RemoteAdd) -> Result<()> {
             .about(show_path(folder))?;
         say_added(arguments, true)
     });
-    changed.and(finish(&vault))
+    ended(changed, finish(&vault))
 }
 
 /// Says that a remote was added, and what brings the vault back from there.
