@@ -389,6 +389,50 @@ fn a_clone_on_demand_lists_everything_and_fetches_what_is_read() {
     assert!(json["bytes"].as_u64() < Some(50_000), "{json}");
 }
 
+/// Goal: `clone --json` ends with 14 if something is missing, as `clone` does, and a program can tell a whole clone from one that is not. Method:
+/// a byte in the record of an older snapshot is flipped before the push. The tree of the newest one needs no record but its own, so it is whole,
+/// and the clone is made without the older one. (A push checks segments, and takes records as they are.)
+/// Failed before: the exit code was 0, and `whole` was false for every clone.
+#[test]
+fn an_incomplete_clone_ends_with_14_in_json_too() {
+    let (place, url) = kept();
+    let json = |output: &std::process::Output| -> serde_json::Value {
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // That of `put`.
+    let mut records = fs::read_dir(place.path("v/revisions")).unwrap();
+    let older = records.next().unwrap().unwrap().path();
+    assert!(records.next().is_none());
+    place.keyed(&["mkdir", "v:/later"]);
+    place.keyed(&["snapshot", "create", "v"]);
+    let sound = fs::read(&older).unwrap();
+    let mut flipped = sound.clone();
+    flipped[sound.len() / 2] ^= 1;
+    fs::write(&older, flipped).unwrap();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    let cloned = place.run_keyed(&["clone", "-q", "--json", &url, "w"]);
+    let said = String::from_utf8_lossy(&cloned.stderr);
+    assert_eq!(cloned.status.code(), Some(14), "{said}");
+    assert!(said.contains("the clone is incomplete"), "{said}");
+    let report = json(&cloned);
+    assert_eq!(report["made"]["whole"], false, "{report}");
+    assert_eq!(report["published"], false, "{report}");
+    assert_eq!(place.keyed(&["cat", "w:/letter"]), "dear reader");
+    place.keyed_fails(14, &["clone", "-q", &url, "x"]);
+    // One that is whole.
+    fs::create_dir(place.path("disk")).unwrap();
+    let disk = format!("folder:{}", place.path("disk").display());
+    fs::write(&older, sound).unwrap();
+    place.keyed(&["remote", "add", "v", "disk", &disk]);
+    place.keyed(&["push", "v", "disk"]);
+    let cloned = place.run_keyed(&["clone", "-q", "--json", &disk, "y"]);
+    assert_eq!(cloned.status.code(), Some(0));
+    let report = json(&cloned);
+    assert_eq!(report["made"]["whole"], true, "{report}");
+    assert_eq!(report["published"], true, "{report}");
+}
+
 /// Goal: an interrupted `evict` says what it did and what to do, ends as every interrupted command, and loses nothing. Method: it waits for
 /// its key from a pipe while the signal comes.
 #[test]

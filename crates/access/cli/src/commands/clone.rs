@@ -16,7 +16,7 @@ use crate::commands::repair::ALL_ARE_KEPT;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{counted, print_json, print_line, show_bytes};
+use crate::terminal::output::{counted, joined, print_json, print_line, show_bytes};
 use crate::terminal::printable::show_path;
 use crate::terminal::progress::Meter;
 
@@ -94,32 +94,45 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
     show_clone(arguments, &report.about(show_path(vault))?, published)
 }
 
-/// Says what a clone brought, and whether the other devices know of it.
+/// Says what a clone brought, and whether the other devices know of it. One that lacks something was not published.
 pub(crate) fn show_clone(
     arguments: &Clone,
     report: &CloneReport,
     published: strongroom::Result<()>,
 ) -> Result<()> {
-    if let Err(error) = published {
+    let is_whole = report.made.is_whole();
+    if let Err(error) = &published {
         tell(&format!(
             "strongroom: the vault was cloned, but the other devices do not know this device yet ({error}); run `strongroom sync`"
         ));
     }
     if arguments.common.json {
-        return print_json(&json!({
+        // Its database is always a new one, and made of the newest snapshot at the remote: that does not make it incomplete.
+        let whole = json!({ "whole": is_whole });
+        print_json(&json!({
             "fingerprint": report.fingerprint,
             "objects": report.objects,
             "bytes": report.bytes,
             "away_segments": report.away.segments,
             "away_bytes": report.away.bytes,
-            "made": recover_json(&report.made),
-        }));
-    }
-    if !report.made.is_whole() {
+            "published": is_whole && published.is_ok(),
+            "made": joined(recover_json(&report.made), whole),
+        }))?;
+    } else if is_whole {
+        print_cloned(report)?;
+    } else {
         print(&report.made, false)?;
-        let advice = "the clone is incomplete; run `strongroom remote check --deep` on the device that pushed, to see what the remote has lost";
-        return Err(Failure::new(ExitCode::DamageFound, advice));
     }
+    match is_whole {
+        true => Ok(()),
+        false => Err(Failure::new(
+            ExitCode::DamageFound,
+            "the clone is incomplete; run `strongroom remote check --deep` on the device that pushed, to see what the remote has lost",
+        )),
+    }
+}
+
+fn print_cloned(report: &CloneReport) -> Result<()> {
     print_line(&format!(
         "cloned {} with {} and {}; the fingerprint is {}",
         counted(report.made.nodes, "file"),
