@@ -169,6 +169,38 @@ fn two_devices_stay_in_step_while_one_is_mounted() {
     place.done(&["umount", "m"]);
 }
 
+/// Goal: a remote that cannot be reached keeps no other one from being synced, and --json reports those that were. Method: the folder of the
+/// first of two is renamed away. Failed before: `sync` ended at the first one, so the second one stayed as it was, and --json printed nothing.
+#[test]
+fn sync_continues_with_the_other_remotes_if_one_cannot_be_reached() {
+    let (place, url) = kept();
+    fs::create_dir(place.path("disk")).unwrap();
+    let disk = format!("folder:{}", place.path("disk").display());
+    place.keyed(&["remote", "add", "v", "a", &url]);
+    place.keyed(&["remote", "add", "v", "b", &disk]);
+    place.keyed(&["sync", "v"]);
+    fs::rename(place.path("stick"), place.path("away")).unwrap();
+    place.keyed(&["mkdir", "v:/first"]);
+    let said = place.keyed_fails(15, &["sync", "v"]);
+    assert!(said.contains("strongroom: a: "), "{said}");
+    assert_eq!(
+        place.keyed(&["push", "v", "b"]),
+        "b already has everything\n"
+    );
+    place.keyed(&["mkdir", "v:/second"]);
+    let synced = place.run_keyed(&["sync", "--json", "v"]);
+    assert_eq!(synced.status.code(), Some(15));
+    let report: serde_json::Value = serde_json::from_slice(&synced.stdout).unwrap();
+    let remotes = report["remotes"].as_array().unwrap();
+    assert_eq!((remotes.len(), &report["failed"]), (1, &1.into()));
+    let pushed = &remotes[0]["pushed"];
+    assert_eq!(pushed["remote"], "b", "{report}");
+    assert!(pushed["publications"].as_u64() > Some(0), "{report}");
+    place.keyed(&["clone", "-q", &disk, "w"]);
+    let listed = place.keyed(&["ls", "w:/"]);
+    assert_eq!(listed, "first\nletter\npicture\nsecond\n");
+}
+
 /// Waits until `path` has these words.
 fn comes(path: &Path, words: &str) {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -16,7 +16,7 @@ use crate::arguments::remote::{
 use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, ended, finish, unlocking, warn_of_records, with};
 use crate::terminal::exit_code::ExitCode;
-use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::failure::{About, Failure, Failures, Result, tell};
 use crate::terminal::interrupt;
 use crate::terminal::output::{counted, path_json, print_json, print_line, show_bytes, stdout};
 use crate::terminal::printable::{show, show_path};
@@ -439,7 +439,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
             Some(name) => vec![name.clone()],
             None => vault.remotes()?.into_iter().map(|one| one.name).collect(),
         };
-        let mut all = Vec::new();
+        let (mut all, mut failures) = (Vec::new(), Failures::default());
         for name in names {
             let mut meter = Meter::new(arguments.quiet, "synced");
             let report = vault.sync_with(&name, &mut |progress| {
@@ -447,21 +447,31 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
                 interrupt::go_on()
             });
             drop(meter);
-            let report = report.about(&name)?;
-            match common.json {
-                true => all.push(json!({
+            match report {
+                Ok(report) if common.json => all.push(json!({
                     "pulled": pull_json(&name, &report.pulled),
                     "pushed": push_json(&name, &report.pushed),
                 })),
-                false => {
+                Ok(report) => {
                     show_pull(&name, &report.pulled)?;
                     show_push(&name, &report.pushed)?;
                 }
+                Err(error) => {
+                    failures.note(Err(error).about(&name));
+                    if interrupt::came() {
+                        break;
+                    }
+                }
             }
         }
-        match common.json {
-            true => print_json(&json!({ "durable": true, "remotes": all })),
-            false => Ok(()),
+        if common.json {
+            print_json(&json!({
+                "durable": true,
+                "remotes": all,
+                // Each was reported on standard error.
+                "failed": failures.count(),
+            }))?;
         }
+        failures.end()
     })
 }
