@@ -297,6 +297,51 @@ fn a_watching_sync_says_what_moves_until_it_is_interrupted() {
     assert_eq!(place.keyed(&["cat", "w:/again"]), "dear reader");
 }
 
+/// Goal: no command ends by a signal that `nohup`, or a shell for a job in the background, ignores for it. Method: a shell ignores both signals for
+/// a `sync --watch`. After they were sent, two changes are synced: between two of its events the command looks whether a signal came. SIGTERM then ends it.
+/// Failed before: the command ended with 0 at either of them, and its standard output with it.
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let every = ["sync", "--watch", "--json", "--every", "1s", "v"];
+    let whole = place.command(&[&every[..], &["--key-file", "key"]].concat());
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"])
+        .arg(whole.get_program())
+        .args(whole.get_args())
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    for (name, value) in whole.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let mut watching = shell.spawn().unwrap();
+    let mut lines = std::io::BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut event = || loop {
+        let line = lines.next().expect("the command goes on").unwrap();
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if event["event"] != "moving" {
+            break event;
+        }
+    };
+    assert_eq!(event()["event"], "synced");
+    let pid = Pid::from_child(&watching);
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(pid, signal).unwrap();
+    }
+    for name in ["v:/one", "v:/two"] {
+        place.keyed(&["mkdir", name]);
+        assert_eq!(event()["event"], "synced");
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(watching.wait().unwrap().success());
+}
+
 /// Goal: what two devices wrote is listed by both, and a choice of one of them counts for both; mounted or not.
 #[test]
 fn a_conflict_is_listed_and_ended_by_one_choice() {
