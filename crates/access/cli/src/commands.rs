@@ -4,6 +4,7 @@ mod account;
 mod background;
 mod backup;
 mod bench;
+mod clone;
 mod conflicts;
 mod continuous;
 mod copy;
@@ -76,7 +77,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Pin(arguments) => evict::pin(&arguments),
         Command::Unpin(arguments) => evict::unpin(&arguments),
         Command::Conflicts(arguments) => conflicts::conflicts(&arguments),
-        Command::Clone(arguments) => remote::clone(&arguments),
+        Command::Clone(arguments) => clone::clone(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),
         Command::Unlock(arguments) => unlock::unlock(&arguments, verbosity),
         Command::Lock(arguments) => unlock::lock(&arguments),

@@ -169,6 +169,38 @@ fn two_devices_stay_in_step_while_one_is_mounted() {
     place.done(&["umount", "m"]);
 }
 
+/// Goal: a remote that cannot be reached keeps no other one from being synced, and --json reports those that were. Method: the folder of the
+/// first of two is renamed away. Failed before: `sync` ended at the first one, so the second one stayed as it was, and --json printed nothing.
+#[test]
+fn sync_continues_with_the_other_remotes_if_one_cannot_be_reached() {
+    let (place, url) = kept();
+    fs::create_dir(place.path("disk")).unwrap();
+    let disk = format!("folder:{}", place.path("disk").display());
+    place.keyed(&["remote", "add", "v", "a", &url]);
+    place.keyed(&["remote", "add", "v", "b", &disk]);
+    place.keyed(&["sync", "v"]);
+    fs::rename(place.path("stick"), place.path("away")).unwrap();
+    place.keyed(&["mkdir", "v:/first"]);
+    let said = place.keyed_fails(15, &["sync", "v"]);
+    assert!(said.contains("strongroom: a: "), "{said}");
+    assert_eq!(
+        place.keyed(&["push", "v", "b"]),
+        "b already has everything\n"
+    );
+    place.keyed(&["mkdir", "v:/second"]);
+    let synced = place.run_keyed(&["sync", "--json", "v"]);
+    assert_eq!(synced.status.code(), Some(15));
+    let report: serde_json::Value = serde_json::from_slice(&synced.stdout).unwrap();
+    let remotes = report["remotes"].as_array().unwrap();
+    assert_eq!((remotes.len(), &report["failed"]), (1, &1.into()));
+    let pushed = &remotes[0]["pushed"];
+    assert_eq!(pushed["remote"], "b", "{report}");
+    assert!(pushed["publications"].as_u64() > Some(0), "{report}");
+    place.keyed(&["clone", "-q", &disk, "w"]);
+    let listed = place.keyed(&["ls", "w:/"]);
+    assert_eq!(listed, "first\nletter\npicture\nsecond\n");
+}
+
 /// Waits until `path` has these words.
 fn comes(path: &Path, words: &str) {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -263,6 +295,51 @@ fn a_watching_sync_says_what_moves_until_it_is_interrupted() {
     place.keyed(&["push", "v"]);
     place.keyed(&["clone", "-q", &url, "w"]);
     assert_eq!(place.keyed(&["cat", "w:/again"]), "dear reader");
+}
+
+/// Goal: no command ends by a signal that `nohup`, or a shell for a job in the background, ignores for it. Method: a shell ignores both signals for
+/// a `sync --watch`. After they were sent, two changes are synced: between two of its events the command looks whether a signal came. SIGTERM then ends it.
+/// Failed before: the command ended with 0 at either of them, and its standard output with it.
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let every = ["sync", "--watch", "--json", "--every", "1s", "v"];
+    let whole = place.command(&[&every[..], &["--key-file", "key"]].concat());
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"])
+        .arg(whole.get_program())
+        .args(whole.get_args())
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    for (name, value) in whole.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let mut watching = shell.spawn().unwrap();
+    let mut lines = std::io::BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut event = || loop {
+        let line = lines.next().expect("the command goes on").unwrap();
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if event["event"] != "moving" {
+            break event;
+        }
+    };
+    assert_eq!(event()["event"], "synced");
+    let pid = Pid::from_child(&watching);
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(pid, signal).unwrap();
+    }
+    for name in ["v:/one", "v:/two"] {
+        place.keyed(&["mkdir", name]);
+        assert_eq!(event()["event"], "synced");
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(watching.wait().unwrap().success());
 }
 
 /// Goal: what two devices wrote is listed by both, and a choice of one of them counts for both; mounted or not.
@@ -387,6 +464,50 @@ fn a_clone_on_demand_lists_everything_and_fetches_what_is_read() {
     assert_eq!(json["away_segments"], 1, "{json}");
     assert!(json["away_bytes"].as_u64() > Some(100_000), "{json}");
     assert!(json["bytes"].as_u64() < Some(50_000), "{json}");
+}
+
+/// Goal: `clone --json` ends with 14 if something is missing, as `clone` does, and a program can tell a whole clone from one that is not. Method:
+/// a byte in the record of an older snapshot is flipped before the push. The tree of the newest one needs no record but its own, so it is whole,
+/// and the clone is made without the older one. (A push checks segments, and takes records as they are.)
+/// Failed before: the exit code was 0, and `whole` was false for every clone.
+#[test]
+fn an_incomplete_clone_ends_with_14_in_json_too() {
+    let (place, url) = kept();
+    let json = |output: &std::process::Output| -> serde_json::Value {
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // That of `put`.
+    let mut records = fs::read_dir(place.path("v/revisions")).unwrap();
+    let older = records.next().unwrap().unwrap().path();
+    assert!(records.next().is_none());
+    place.keyed(&["mkdir", "v:/later"]);
+    place.keyed(&["snapshot", "create", "v"]);
+    let sound = fs::read(&older).unwrap();
+    let mut flipped = sound.clone();
+    flipped[sound.len() / 2] ^= 1;
+    fs::write(&older, flipped).unwrap();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    let cloned = place.run_keyed(&["clone", "-q", "--json", &url, "w"]);
+    let said = String::from_utf8_lossy(&cloned.stderr);
+    assert_eq!(cloned.status.code(), Some(14), "{said}");
+    assert!(said.contains("the clone is incomplete"), "{said}");
+    let report = json(&cloned);
+    assert_eq!(report["made"]["whole"], false, "{report}");
+    assert_eq!(report["published"], false, "{report}");
+    assert_eq!(place.keyed(&["cat", "w:/letter"]), "dear reader");
+    place.keyed_fails(14, &["clone", "-q", &url, "x"]);
+    // One that is whole.
+    fs::create_dir(place.path("disk")).unwrap();
+    let disk = format!("folder:{}", place.path("disk").display());
+    fs::write(&older, sound).unwrap();
+    place.keyed(&["remote", "add", "v", "disk", &disk]);
+    place.keyed(&["push", "v", "disk"]);
+    let cloned = place.run_keyed(&["clone", "-q", "--json", &disk, "y"]);
+    assert_eq!(cloned.status.code(), Some(0));
+    let report = json(&cloned);
+    assert_eq!(report["made"]["whole"], true, "{report}");
+    assert_eq!(report["published"], true, "{report}");
 }
 
 /// Goal: an interrupted `evict` says what it did and what to do, ends as every interrupted command, and loses nothing. Method: it waits for

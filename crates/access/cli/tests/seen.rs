@@ -53,6 +53,41 @@ fn a_copy_is_said_to_be_one_once_and_by_info() {
     assert!(json["seen"]["here"]["commits"].is_u64(), "{json}");
 }
 
+/// Goal: `info --json` has the paths of a vault, of what it is a copy of, and of the records as they are. Method: each has a backslash and a
+/// character that looks like a space. Failed before: they were as a terminal is shown them, with two backslashes and `\u{a0}`.
+/// SECURITY.md, claim 15.
+#[test]
+fn info_gives_paths_exactly() {
+    let place = Place::empty();
+    let (name, state) = ("a\\b\u{a0}", "s\\t\u{a0}");
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        let output = command.env("XDG_STATE_HOME", place.path(state)).output();
+        let output = output.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let seen = |vault: &str| {
+        let info = run(&["info", vault, "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        info["seen"].clone()
+    };
+    run(&["init", name, "--key-file", "key"]);
+    let vault = place.path(name).canonicalize().unwrap();
+    let vault = vault.to_str().unwrap();
+    let found = seen(name);
+    assert_eq!(found["here"]["path"], vault, "{found}");
+    assert_eq!(found["places"][0]["path"], vault, "{found}");
+    let kept_in = found["kept_in"].as_str().unwrap();
+    assert!(kept_in.contains(&format!("/{state}/")), "{found}");
+    copy_folder(&place.path(name), &place.path("copy"));
+    run(&["ls", "copy", "--key-file", "key"]);
+    assert_eq!(seen("copy")["here"]["copy_of"], vault);
+    let shown = run(&["info", name]);
+    assert!(shown.contains(r"/a\\b\u{a0}"), "{shown}");
+}
+
 #[test]
 fn another_vault_at_a_path_is_refused_until_it_is_named_or_the_path_is_forgotten() {
     let place = Place::new();

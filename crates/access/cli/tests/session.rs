@@ -4,7 +4,9 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{MountPoint, Place};
@@ -160,4 +162,32 @@ fn the_process_of_a_session_leaves_no_memory_image_and_has_its_keys_locked() {
         .find(|line| line.starts_with("Max core file size"));
     let words: Vec<_> = cores.unwrap().split_whitespace().collect();
     assert_eq!(&words[4..6], ["0", "0"], "{words:?}");
+}
+
+/// Goal: a copy through a session that is killed before all is durable says so, also if a part of the copy failed. Method: one file is
+/// copied; then so many sources are missing that their messages fill the pipe. The copy waits there while the session is killed.
+/// Failed before: the exit code was 3, that of the missing sources, and nothing said that the copied file may be lost.
+#[test]
+fn a_copy_that_failed_in_part_says_also_that_the_rest_may_be_lost() {
+    let session = Session::begin(&[]);
+    let place = &session.0;
+    fs::write(place.path("a"), "hello").unwrap();
+    let missing: Vec<String> = (0..4000).map(|number| format!("missing{number}")).collect();
+    let mut arguments = vec!["put", "a"];
+    arguments.extend(missing.iter().map(String::as_str));
+    arguments.extend(["v:/", "--key-file", "key"]);
+    let mut copying = place
+        .command(&arguments)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(copying.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("missing0: "), "{first}");
+    let owner = Pid::from_raw(session.owner().unwrap()).unwrap();
+    kill_process(owner, Signal::KILL).unwrap();
+    session.wait();
+    let last = lines.map(Result::unwrap).last().unwrap();
+    assert!(last.contains("it is not known whether"), "{last}");
+    assert_eq!(copying.wait().unwrap().code(), Some(1));
 }

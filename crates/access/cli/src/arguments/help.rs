@@ -180,7 +180,8 @@ pub(crate) fn pull() -> String {
 pub(crate) fn sync() -> String {
     format!(
         "The command first writes everything to the disk. (Use it for a mount instead of sync(1), which does not reach a mount.) If the \
-         vault has remotes, it then pulls and pushes: with the named remote, or with all of them.\n\n\
+         vault has remotes, it then pulls and pushes: with the named remote, or with all of them. If one of them fails, the command \
+         continues with the others, and exits with the code of the first failure.\n\n\
          With --watch the command runs until Ctrl-C, and then exits with code 0. It pushes changes as soon as nothing was written for \
          0.2 seconds; while a program writes without a pause, every 2 seconds. It checks remotes for changes every second while something \
          changes, then less and less often (see --every). If a remote cannot be reached, the command tries again after a second, then after \

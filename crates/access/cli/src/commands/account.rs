@@ -62,7 +62,12 @@ struct LeftOut {
     bytes: Option<String>,
     #[serde(skip)]
     shown: String,
+    /// A few words, or the name of an attribute.
     what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_bytes: Option<String>,
+    #[serde(skip)]
+    shown_what: String,
     why: String,
 }
 
@@ -71,17 +76,20 @@ impl Account {
     pub(crate) fn left_out(
         &mut self,
         path: impl AsRef<[u8]>,
-        what: impl Display,
+        what: impl AsRef<[u8]>,
         why: impl Display,
     ) {
         self.left_out_count += 1;
         if self.left_out.len() < LEFT_OUT_MAX {
             let Exact { text, bytes } = Exact::new(path.as_ref());
+            let exact = Exact::new(what.as_ref());
             self.left_out.push(LeftOut {
                 path: text,
                 bytes,
                 shown: show(path),
-                what: what.to_string(),
+                what: exact.text,
+                what_bytes: exact.bytes,
+                shown_what: show(what),
                 why: why.to_string(),
             });
         }
@@ -114,10 +122,15 @@ impl Account {
             return print_json(&self);
         }
         for LeftOut {
-            shown, what, why, ..
+            shown,
+            shown_what,
+            why,
+            ..
         } in self.left_out.iter().take(SHOWN_MAX)
         {
-            tell(&format!("strongroom: {shown}: not kept: {what} ({why})"));
+            tell(&format!(
+                "strongroom: {shown}: not kept: {shown_what} ({why})"
+            ));
         }
         for (count, what) in [
             (self.withheld_devices, "devices left out"),
@@ -164,6 +177,19 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the name of an attribute that was not kept is exact in JSON, and escaped for a terminal. Failed before: it was escaped in both.
+    /// SECURITY.md, claim 15.
+    #[test]
+    fn the_name_of_an_attribute_is_exact_in_json() {
+        let mut account = Account::default();
+        account.left_out("file", "user.a\\b\u{a0}", "no right");
+        account.left_out("file", b"user.\xff", "no right");
+        let json = serde_json::to_value(&account).unwrap();
+        assert_eq!(json["left_out"][0]["what"], "user.a\\b\u{a0}");
+        assert_eq!(json["left_out"][1]["what_bytes"], "757365722eff");
+        assert_eq!(account.left_out[0].shown_what, r"user.a\\b\u{a0}");
+    }
 
     #[test]
     fn notes_beyond_the_bound_are_counted_and_not_kept() {

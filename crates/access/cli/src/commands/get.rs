@@ -457,7 +457,7 @@ impl<'a> Getting<'a> {
                     Err(Error::File(FileError::NoAttribute)) => {}
                     Err(error) => return Err(error.into()),
                 },
-                Keeping::No(why) => self.account.left_out(&step.path, show(&name), why),
+                Keeping::No(why) => self.account.left_out(&step.path, &name, why),
                 Keeping::Silently => {}
             }
         }

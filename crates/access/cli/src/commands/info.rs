@@ -1,15 +1,14 @@
 //! `info`: describes a vault. Most facts need no secret; facts that a secret has proved are marked.
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use strongroom::{
-    Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation, SeenPlace,
-    SeenRecords, Vault, describe, last_seen,
+    Attachment, Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation,
+    SeenPlace, SeenRecords, Vault, describe, last_seen,
 };
 
 use super::device::{DeviceJson, devices};
@@ -19,7 +18,7 @@ use crate::arguments::common::SecretArguments;
 use crate::commands::opening::{Intent, with};
 use crate::commands::secret;
 use crate::terminal::failure::{About, Result};
-use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::output::{Exact, joined, path_json, print_json, show_bytes, stdout};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::time::{json_time, seconds, text_time};
 
@@ -60,60 +59,54 @@ struct InfoJson<'a> {
     unlocked_until: Option<String>,
     /// In the process that has the vault open; if none has, in one that would open it here.
     providers: &'a [ProviderInUse],
-    seen: SeenJson,
+    seen: Value,
 }
 
-/// What this user has seen of the vault.
-#[derive(Serialize)]
-struct SeenJson {
-    /// The folder of the records; none if nothing is kept.
-    kept_in: Option<String>,
-    trouble: Option<String>,
-    /// What was last seen in this folder.
-    here: Option<SeenPlaceJson>,
-    places: Vec<SeenPlaceJson>,
-    /// Fingerprints of vaults that were seen at this path, where this one was not.
-    path_of_others: Vec<String>,
+/// What this user has seen of the vault: the folder of the records, none if nothing is kept; what was last seen in this folder, and
+/// in all; fingerprints of vaults that were seen at this path, where this one was not.
+fn seen_json(seen: &LastSeen) -> Value {
+    let places: Vec<_> = seen.places.iter().map(place_json).collect();
+    joined(
+        named_json("kept_in", seen.kept_in.as_deref().map(bytes)),
+        json!({
+            "trouble": seen.trouble,
+            "here": seen.here.as_ref().map(place_json),
+            "places": places,
+            "path_of_others": seen.path_of_others,
+        }),
+    )
 }
 
-#[derive(Serialize)]
-struct SeenPlaceJson {
-    path: String,
-    time: String,
-    #[serde(skip)]
-    shown_time: String,
-    commits: Option<u64>,
-    generation: Option<u64>,
-    copy_of: Option<String>,
+fn place_json(place: &SeenPlace) -> Value {
+    let copy_of = named_json("copy_of", place.copy_of.as_deref().map(bytes));
+    let facts = json!({
+        "time": json_time(seconds(place.seen_s)),
+        "commits": place.commits,
+        "generation": place.generation,
+    });
+    joined(joined(path_json(bytes(&place.path)), facts), copy_of)
 }
 
-impl From<&SeenPlace> for SeenPlaceJson {
-    fn from(place: &SeenPlace) -> Self {
-        let text = |path: &Path| show(path.as_os_str().as_bytes());
-        Self {
-            path: text(&place.path),
-            time: json_time(seconds(place.seen_s)),
-            shown_time: text_time(seconds(place.seen_s)),
-            commits: place.commits,
-            generation: place.generation,
-            copy_of: place.copy_of.as_deref().map(text),
-        }
+fn mount_json(attachment: &Attachment) -> Value {
+    joined(
+        named_json("mount_point", Some(&attachment.mount_point)),
+        named_json("log_file", attachment.log_file.as_deref()),
+    )
+}
+
+/// `{NAME: path}`, null if there is none, and if it is not UTF-8, all of it in hex as `NAME_bytes`.
+fn named_json(name: &str, path: Option<&[u8]>) -> Value {
+    let path = path.map(Exact::new);
+    let mut members = Map::new();
+    if let Some(hex) = path.as_ref().and_then(|path| path.bytes.clone()) {
+        members.insert(format!("{name}_bytes"), hex.into());
     }
+    members.insert(name.to_owned(), path.map(|path| path.text).into());
+    Value::Object(members)
 }
 
-impl From<&LastSeen> for SeenJson {
-    fn from(seen: &LastSeen) -> Self {
-        Self {
-            kept_in: seen
-                .kept_in
-                .as_ref()
-                .map(|path| show(path.as_os_str().as_bytes())),
-            trouble: seen.trouble.clone(),
-            here: seen.here.as_ref().map(SeenPlaceJson::from),
-            places: seen.places.iter().map(SeenPlaceJson::from).collect(),
-            path_of_others: seen.path_of_others.clone(),
-        }
-    }
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
 
 /// Shows what a vault is.
@@ -186,7 +179,6 @@ fn json<'a>(
     seen: &LastSeen,
 ) -> InfoJson<'a> {
     let mounts = verified.iter().flat_map(|found| &found.attachments);
-    let text = |path: &Vec<u8>| OsStr::from_bytes(path).to_string_lossy().into_owned();
     InfoJson {
         verified: verified.is_some(),
         format: public.format,
@@ -218,19 +210,12 @@ fn json<'a>(
             Owner::Process(pid) => Some(*pid),
             _ => None,
         },
-        mounts: mounts
-            .map(|attachment| {
-                json!({
-                    "mount_point": text(&attachment.mount_point),
-                    "log_file": attachment.log_file.as_ref().map(text),
-                })
-            })
-            .collect(),
+        mounts: mounts.map(mount_json).collect(),
         unlocked_until: verified
             .and_then(|found| found.held_open)
             .map(|held| json_time(seconds(held.until_s))),
         providers: verified.map_or(&public.providers, |found| &found.providers),
-        seen: seen.into(),
+        seen: seen_json(seen),
     }
 }
 
@@ -253,23 +238,24 @@ fn providers(entries: &[ProviderInUse]) -> String {
 }
 
 /// What this user has seen of the vault, as lines.
-fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
+fn tell_seen(out: &mut impl Write, seen: &LastSeen) -> Result<()> {
+    let time = |place: &SeenPlace| text_time(seconds(place.seen_s));
     match (&seen.here, seen.places.last()) {
         (Some(here), _) => {
             let commits = here.commits.map(|commits| format!(", commit {commits}"));
             let commits = commits.unwrap_or_default();
-            writeln!(out, "last seen    {}{commits}", here.shown_time)?;
+            writeln!(out, "last seen    {}{commits}", time(here))?;
             if let Some(of) = &here.copy_of {
-                writeln!(out, "copy of      {of}")?;
+                writeln!(out, "copy of      {}", show_path(of))?;
             }
         }
         (None, Some(last)) => {
-            writeln!(out, "last seen    {}, in another folder", last.shown_time)?;
+            writeln!(out, "last seen    {}, in another folder", time(last))?;
         }
         (None, None) => writeln!(out, "last seen    never by this user")?,
     }
     for place in &seen.places {
-        writeln!(out, "known at     {}", place.path)?;
+        writeln!(out, "known at     {}", show_path(&place.path))?;
     }
     for other in &seen.path_of_others {
         writeln!(
@@ -278,7 +264,7 @@ fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
         )?;
     }
     let why = seen.trouble.as_deref().unwrap_or_default();
-    match &seen.kept_in {
+    match seen.kept_in.as_ref().map(show_path) {
         Some(folder) if why.is_empty() => writeln!(out, "record       {folder}")?,
         Some(folder) => writeln!(
             out,
@@ -347,7 +333,7 @@ fn text(
         let until = text_time(seconds(held.until_s));
         writeln!(out, "unlocked     until {until}; `strongroom lock` ends it")?;
     }
-    tell_seen(&mut out, &found.seen)?;
+    tell_seen(&mut out, seen)?;
     writeln!(
         out,
         "verified     {}",
@@ -368,7 +354,41 @@ fn text(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
+
+    /// Goal: a path in JSON is there exactly, as text or as bytes. Failed before: without the bytes, and with a backslash as two.
+    /// SECURITY.md, claim 15.
+    #[test]
+    fn a_path_is_exact_in_json() {
+        let mounted = |log_file: Option<&[u8]>| {
+            mount_json(&Attachment {
+                mount_point: b"/a\\b\xff".to_vec(),
+                log_file: log_file.map(<[u8]>::to_vec),
+            })
+        };
+        let replaced = "/a\\b\u{fffd}";
+        let hex = "2f615c62ff";
+        assert_eq!(
+            mounted(None),
+            json!({ "mount_point": replaced, "mount_point_bytes": hex, "log_file": null })
+        );
+        assert_eq!(mounted(Some(b"/l\\"))["log_file"], "/l\\");
+        let place = SeenPlace {
+            path: OsStr::from_bytes(b"/a\\b\xff").into(),
+            seen_s: 0,
+            commits: None,
+            generation: None,
+            copy_of: Some("/c\\\u{a0}".into()),
+        };
+        let place = place_json(&place);
+        assert_eq!(
+            (&place["path"], &place["bytes"]),
+            (&replaced.into(), &hex.into())
+        );
+        assert_eq!(place["copy_of"], "/c\\\u{a0}");
+    }
 
     #[test]
     fn a_provider_that_takes_over_from_a_size_on_is_shown_with_it() {

@@ -21,7 +21,6 @@ use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
 
 use super::account::Account;
 use crate::terminal::failure::Result;
-use crate::terminal::printable::show;
 
 /// The longest value and the longest list of names that Linux knows, in bytes.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
@@ -165,7 +164,7 @@ pub(crate) fn xattrs_of(
         match owners.keep_xattr(name) {
             Keeping::Yes => {}
             Keeping::No(why) => {
-                account.left_out(subject.as_os_str().as_bytes(), show(name), why);
+                account.left_out(subject.as_os_str().as_bytes(), name, why);
                 continue;
             }
             Keeping::Silently => continue,
@@ -180,11 +179,7 @@ pub(crate) fn xattrs_of(
             // Removed meanwhile.
             Err(Errno::NODATA) => {}
             Err(error) => {
-                account.left_out(
-                    subject.as_os_str().as_bytes(),
-                    show(name),
-                    io::Error::from(error),
-                );
+                account.left_out(subject.as_os_str().as_bytes(), name, io::Error::from(error));
             }
         }
     }
@@ -241,7 +236,7 @@ impl Dress<'_> {
                 Onto::Name(path) => lsetxattr(*path, name.as_slice(), value, XattrFlags::empty()),
             };
             if let Err(error) = set {
-                account.left_out(self.subject, show(name), io::Error::from(error));
+                account.left_out(self.subject, name, io::Error::from(error));
             }
         }
         set_mode(onto, kind, mode)?;

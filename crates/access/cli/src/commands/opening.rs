@@ -12,7 +12,7 @@ use crate::arguments::common::SecretArguments;
 use crate::arguments::location::Location;
 use crate::commands::secret;
 use crate::terminal::exit_code::ExitCode;
-use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::failure::{About, Failure, Result, print, tell};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::prompt;
 
@@ -240,7 +240,20 @@ pub(crate) fn with(
             finish(&vault)
         }
     };
-    worked.and(finished)
+    ended(worked, finished)
+}
+
+/// Gives the result of a command that did its work, and then made the changes durable.
+///
+/// If both failed, the failure of the work is printed here: that of the end counts more, since nothing of the work may be durable.
+pub(crate) fn ended<T>(worked: Result<T>, finished: Result<()>) -> Result<T> {
+    let Err(lost) = finished else {
+        return worked;
+    };
+    if let Err(failure) = worked {
+        print(&failure);
+    }
+    Err(lost)
 }
 
 /// The one vault that all `places` are in.
@@ -262,4 +275,29 @@ pub(crate) fn same_vault<'a>(places: impl IntoIterator<Item = &'a Location>) -> 
         }
     }
     vault.ok_or_else(|| Failure::usage("no vault named; write VAULT:PATH"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the exit code and the message of a command whose changes are possibly not durable say so, whatever else failed. Method: each
+    /// pair of results; the failure of the work is the one of `put`, which was printed before.
+    /// Failed before: if the work had failed, its failure was the result, and the one of the end was dropped.
+    #[test]
+    fn a_failure_to_make_changes_durable_is_never_dropped() {
+        let work = || Failure {
+            code: ExitCode::NotFound,
+            message: None,
+        };
+        let end = || Failure::new(ExitCode::NoSpace, "the last commit failed");
+        let code = |worked: Result<u8>, finished: Result<()>| {
+            ended(worked, finished).map_err(|failure| (failure.code, failure.message.is_some()))
+        };
+        assert_eq!(code(Ok(1), Ok(())), Ok(1));
+        assert_eq!(code(Err(work()), Ok(())), Err((ExitCode::NotFound, false)));
+        let lost = Err((ExitCode::NoSpace, true));
+        assert_eq!(code(Ok(1), Err(end())), lost);
+        assert_eq!(code(Err(work()), Err(end())), lost);
+    }
 }

@@ -15,9 +15,10 @@ use strongroom::{
 
 use crate::arguments::device::DeviceAdd;
 use crate::arguments::remote::Clone;
+use crate::commands::clone::{clone_meter, publish, show_clone, show_cloning};
 use crate::commands::init::write_secret;
-use crate::commands::opening::{finish, trust, unlocking, warn_of_records};
-use crate::commands::remote::{clone_meter, meant, publish, show_clone, show_cloning};
+use crate::commands::opening::{ended, finish, trust, unlocking, warn_of_records};
+use crate::commands::remote::meant;
 use crate::commands::secret;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
@@ -85,7 +86,7 @@ pub(super) fn add(arguments: &DeviceAdd) -> Result<()> {
     let (mut keys, vault) = opened.about(show_path(folder))?;
     warn_of_records(&vault)?;
     let worked = invite(arguments, &vault, &mut keys);
-    worked.and(finish(&vault))
+    ended(worked, finish(&vault))
 }
 
 fn invite(arguments: &DeviceAdd, vault: &Vault, keys: &mut Keys) -> Result<()> {

@@ -570,7 +570,7 @@ impl<'a> Putting<'a> {
                 .set_xattr(path, Links::Stay, name, value, XattrMode::Set);
             if let Err(error) = set {
                 self.account
-                    .left_out(local.as_os_str().as_bytes(), show(name), error);
+                    .left_out(local.as_os_str().as_bytes(), name, error);
             }
         }
     }

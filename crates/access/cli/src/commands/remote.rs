@@ -1,27 +1,22 @@
-//! `remote`, `pull`, `push`, `sync` and `clone`: exchange a vault with remotes, which are places outside of its folder.
+//! `remote`, `pull`, `push` and `sync`: exchange a vault with remotes, which are places outside of its folder.
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneContent, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable,
-    Keys, OpenOptions, PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal,
-    Secret, SlotKind, Trust, Vault, describe,
+    GRACE, Guessable, Keys, OpenOptions, PullReport, PushReport, Rates, RemoteReport, Removal,
+    SlotKind, Vault, describe,
 };
 
 use crate::arguments::remote::{
-    Answer, Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemoteGuessable, RemotePrune, Sync,
+    Answer, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemoteGuessable, RemotePrune, Sync,
 };
 use crate::commands::continuous::watch;
-use crate::commands::opening::{Intent, finish, unlocking, warn_of_records, with};
-use crate::commands::pair::clone_paired;
-use crate::commands::recover::{print, recover_json};
-use crate::commands::repair::ALL_ARE_KEPT;
+use crate::commands::opening::{Intent, ended, finish, unlocking, warn_of_records, with};
 use crate::terminal::exit_code::ExitCode;
-use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::failure::{About, Failure, Failures, Result, tell};
 use crate::terminal::interrupt;
 use crate::terminal::output::{counted, path_json, print_json, print_line, show_bytes, stdout};
 use crate::terminal::printable::{show, show_path};
@@ -87,7 +82,7 @@ fn add(arguments: &RemoteAdd) -> Result<()> {
             .about(show_path(folder))?;
         say_added(arguments, true)
     });
-    changed.and(finish(&vault))
+    ended(changed, finish(&vault))
 }
 
 /// Says that a remote was added, and what brings the vault back from there.
@@ -444,7 +439,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
             Some(name) => vec![name.clone()],
             None => vault.remotes()?.into_iter().map(|one| one.name).collect(),
         };
-        let mut all = Vec::new();
+        let (mut all, mut failures) = (Vec::new(), Failures::default());
         for name in names {
             let mut meter = Meter::new(arguments.quiet, "synced");
             let report = vault.sync_with(&name, &mut |progress| {
@@ -452,142 +447,31 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
                 interrupt::go_on()
             });
             drop(meter);
-            let report = report.about(&name)?;
-            match common.json {
-                true => all.push(json!({
+            match report {
+                Ok(report) if common.json => all.push(json!({
                     "pulled": pull_json(&name, &report.pulled),
                     "pushed": push_json(&name, &report.pushed),
                 })),
-                false => {
+                Ok(report) => {
                     show_pull(&name, &report.pulled)?;
                     show_push(&name, &report.pushed)?;
                 }
+                Err(error) => {
+                    failures.note(Err(error).about(&name));
+                    if interrupt::came() {
+                        break;
+                    }
+                }
             }
         }
-        match common.json {
-            true => print_json(&json!({ "durable": true, "remotes": all })),
-            false => Ok(()),
+        if common.json {
+            print_json(&json!({
+                "durable": true,
+                "remotes": all,
+                // Each was reported on standard error.
+                "failed": failures.count(),
+            }))?;
         }
+        failures.end()
     })
-}
-
-/// Lets the other devices know the one that was just made: they take nothing of a device that they do not know.
-pub(crate) fn publish(
-    folder: &Path,
-    secret: Secret,
-    trust: Trust,
-    rates: Rates,
-) -> strongroom::Result<()> {
-    let options = OpenOptions {
-        trust,
-        ..OpenOptions::default()
-    };
-    let vault = Vault::open(folder, secret, options)?;
-    vault.limit_remotes(rates);
-    let synced = vault.sync_with(CLONED_FROM, &mut |_| interrupt::go_on());
-    vault.close()?;
-    synced.map(drop)
-}
-
-/// Shows how far a clone is, and whether it should go on.
-pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
-    match progress {
-        CloneProgress::Down(down) => meter.show(down.bytes, down.bytes_total),
-        CloneProgress::Made(RecoverProgress::Segments(bytes, total)) => meter.show(bytes, total),
-        CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
-            meter.say(format!("{nodes} files restored"));
-        }
-        // All of it came before.
-        CloneProgress::Made(RecoverProgress::FromRemotes(..)) => {}
-    }
-    interrupt::go_on()
-}
-
-/// Shows how much a clone has brought, or of how much it knows what it is.
-pub(crate) fn clone_meter(arguments: &Clone) -> Meter {
-    let done = match arguments.content() {
-        CloneContent::Here => "fetched",
-        CloneContent::AtRemote => "examined",
-    };
-    Meter::new(arguments.quiet, done)
-}
-
-/// Makes a vault out of a remote.
-pub(crate) fn clone(arguments: &Clone) -> Result<()> {
-    interrupt::watch()?;
-    if arguments.pair {
-        return clone_paired(arguments);
-    }
-    let Clone { url, vault, .. } = arguments;
-    let mut meter = clone_meter(arguments);
-    let mut told = |progress| show_cloning(&mut meter, progress);
-    let mut published = Ok(());
-    let report = unlocking(
-        &arguments.common.secret,
-        Path::new(vault),
-        |source, trust| {
-            let options = CloneOptions {
-                trust: trust.clone(),
-                rates: arguments.limits.rates(),
-                content: arguments.content(),
-            };
-            let secret = source()?;
-            let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
-            let rates = arguments.limits.rates();
-            // What it lacks is not to be published as if somebody had changed it.
-            if report.made.is_whole() {
-                published = publish(Path::new(vault), secret, trust.clone(), rates);
-            }
-            Ok(report)
-        },
-    );
-    drop(meter);
-    show_clone(arguments, &report.about(show_path(vault))?, published)
-}
-
-/// Says what a clone brought, and whether the other devices know of it.
-pub(crate) fn show_clone(
-    arguments: &Clone,
-    report: &CloneReport,
-    published: strongroom::Result<()>,
-) -> Result<()> {
-    if let Err(error) = published {
-        tell(&format!(
-            "strongroom: the vault was cloned, but the other devices do not know this device yet ({error}); run `strongroom sync`"
-        ));
-    }
-    if arguments.common.json {
-        return print_json(&json!({
-            "fingerprint": report.fingerprint,
-            "objects": report.objects,
-            "bytes": report.bytes,
-            "away_segments": report.away.segments,
-            "away_bytes": report.away.bytes,
-            "made": recover_json(&report.made),
-        }));
-    }
-    if !report.made.is_whole() {
-        print(&report.made, false)?;
-        let advice = "the clone is incomplete; run `strongroom remote check --deep` on the device that pushed, to see what the remote has lost";
-        return Err(Failure::new(ExitCode::DamageFound, advice));
-    }
-    print_line(&format!(
-        "cloned {} with {} and {}; the fingerprint is {}",
-        counted(report.made.nodes, "file"),
-        show_bytes(report.made.bytes),
-        counted(report.made.revisions, "snapshot"),
-        report.fingerprint
-    ))?;
-    print_line(&format!(
-        "the clone has no rule for snapshots: {ALL_ARE_KEPT}"
-    ))?;
-    match report.away.segments {
-        0 => Ok(()),
-        _ => print_line(&format!(
-            "fetched {}; {} in {} are only at the remote and are fetched when they are read",
-            show_bytes(report.bytes),
-            show_bytes(report.away.bytes),
-            counted(report.away.segments, "segment")
-        )),
-    }
 }

@@ -42,9 +42,7 @@ pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
         Ok((keys, vault))
     })?;
     let rotated = begin_and_wait(&vault, &mut keys, arguments);
-    let finished = opening::finish(&vault);
-    let rotation = rotated?;
-    finished?;
+    let rotation = opening::ended(rotated, opening::finish(&vault))?;
     show(&rotation, arguments)
 }
 

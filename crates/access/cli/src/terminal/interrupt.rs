@@ -2,7 +2,7 @@
 //!
 //! Takes   SIGINT, SIGTERM and SIGHUP, once `watch` was called
 //! Gives   a failure at the next `check`. At the end the process ends by the same signal, as its parent process expects
-//! Never   delays a second signal: that ends the process at once
+//! Never   delays a second signal: that ends the process at once; heeds a SIGINT or SIGHUP that the parent process had ignored for it
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,17 +16,33 @@ use crate::terminal::failure::{Failure, Result};
 /// The signal that came, 0 for none.
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// From now on the first signal is only noted. Gives where its number will stand.
+/// From now on the first signal is only noted. Gives where its number will stand. `nohup` ignores SIGHUP for its command, and a shell without
+/// job control SIGINT for one in the background: such a signal stays ignored.
 pub(crate) fn watch() -> Result<Arc<AtomicUsize>> {
     let came = Arc::clone(CAME.get_or_init(Arc::default));
     let again = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal != SIGTERM && is_ignored(signal) {
+            continue;
+        }
         // In this order: the second handler arms the first one, for the next signal.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&again))?;
         signal_hook::flag::register(signal, Arc::clone(&again))?;
         signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
     }
     Ok(came)
+}
+
+/// Whether this process ignores `signal`; where the system does not say, it does not.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    // The name of the program is in it, whatever that is.
+    let status = String::from_utf8_lossy(&status);
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    mask.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
 }
 
 fn signal() -> Option<i32> {
