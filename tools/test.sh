@@ -14,9 +14,10 @@ case ",${BINDINGS:-c,python,java}," in
     left_out=(--exclude strongroom-c)
     ;;
 esac
-# A test that hangs is named by cargo and ended, long before whoever waits for all of them gives up.
+# A test that hangs is named by cargo and ended, long before whoever waits for all of them gives up. Tests send signals: those that this
+# shell may have to ignore are as usual for them.
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-export "CARGO_TARGET_${host}_RUNNER=timeout --foreground --verbose --kill-after=10 1200"
+export "CARGO_TARGET_${host}_RUNNER=env --default-signal timeout --foreground --verbose --kill-after=10 1200"
 cargo test --workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}"
 # Model and crash tests note every key and nonce, crypto's own tests among them; histories of sync need remotes in memory, which the product
 # does not know. In a run of their own: one build of all crates would put both into the product.
