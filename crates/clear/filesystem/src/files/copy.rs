@@ -289,15 +289,15 @@ pub(crate) fn put_shared(
     at: u64,
     range: Range<u64>,
 ) -> Result<()> {
-    edit.punch(writer, range.clone())?;
     let pieces: Vec<Extent> = parts
         .iter()
         .flat_map(|part| cut_at_cells(part, range.start + (part.start - at)))
         .collect();
-    // What was written in one run has numbers in one run.
+    // Before the old content goes: it may be the last that names the same blocks. What was written in one run has numbers in one run.
     for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
         writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
     }
+    edit.punch(writer, range)?;
     for piece in pieces {
         edit.put(writer, piece)?;
     }
