@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_history::Extent as TreeExtent;
-use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Reads, Transaction};
 
 use crate::blocks::erased::refuse_erased;
 use crate::blocks::place::Reason;
@@ -22,7 +22,7 @@ use crate::history::living_extent;
 use crate::rules::attributes::end_in_file;
 use crate::{Error, Filesystem, Result};
 
-/// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
+/// What one hold of the writer copies at most, but for a hole: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
 
 /// A copy of at most this many bytes, 64 extents, is done before a hand-over to another thread would be.
@@ -70,16 +70,18 @@ impl Filesystem {
         if source == target && overlap && len > 0 {
             return Err(Error::InvalidArgument("the ranges overlap".into()));
         }
+        // As it is before the copy, which makes it longer if both are one file; at least 1, so that a step checks both nodes.
+        let size = from.lock().inode.size;
+        let len = len.min(size.saturating_sub(source_offset).max(1));
         let mut done = 0;
         while done < len {
-            let step = (len - done).min(STEP_BYTES);
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let copied = self.copy_step(&from, at, &to, until, step)?;
-            done += copied;
-            if copied < step {
+            let copied = self.copy_step(&from, at, &to, until, len - done)?;
+            if copied == 0 {
                 break;
             }
+            done += copied;
         }
         Ok(done)
     }
@@ -99,7 +101,8 @@ impl Filesystem {
         while done < len {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let (step, extents) = snapshots.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            let step = step_len(len - done, || snapshots.hole(source, at, len - done))?;
+            let (step, extents) = snapshots.shareable(source, at, step)?;
             if step == 0 {
                 break;
             }
@@ -117,6 +120,7 @@ impl Filesystem {
         Ok(done)
     }
 
+    /// Copies up to `len` bytes; 0 at the source's end.
     fn copy_step(
         &self,
         from: &Arc<Node>,
@@ -132,7 +136,7 @@ impl Filesystem {
                 return Ok(copied);
             }
         }
-        self.copy_bytes(from, at, to, until, len)
+        self.copy_bytes(from, at, to, until, len.min(STEP_BYTES))
     }
 
     /// Files that are copied soon after they were written come in crowds: what little is pending is drained
@@ -174,6 +178,14 @@ impl Filesystem {
     }
 }
 
+/// How many of `len` bytes one step copies: `STEP_BYTES`, or all of a longer `hole`, which holds nothing to share.
+fn step_len(len: u64, hole: impl FnOnce() -> Result<u64>) -> Result<u64> {
+    match len > STEP_BYTES {
+        true => Ok(len.min(hole()?.max(STEP_BYTES))),
+        false => Ok(len),
+    }
+}
+
 /// Shares the blocks of a file of a snapshot; `None` if the target has pending content again.
 fn share_from_snapshot(
     core: &Core,
@@ -210,7 +222,8 @@ fn share(
             return Ok(None);
         }
         let len = len.min(source.inode.size.saturating_sub(at));
-        let range = at..at + len;
+        let len = step_len(len, || hole(core, &writer, from.id, at, len))?;
+        let range = at..at + len.min(STEP_BYTES);
         let parts = source_parts(core, &mut writer, from.id, &mut source, range)?;
         (parts, len)
     };
@@ -222,6 +235,13 @@ fn share(
 fn is_shareable(state: &NodeState) -> Result<bool> {
     state.check_file()?;
     Ok(!state.has_pending_content())
+}
+
+/// How many of `len` bytes at `at` lie before the next region that holds something.
+fn hole(core: &Core, reads: &Reads, inode: InodeId, at: u64, len: u64) -> Result<u64> {
+    let holes = &core.content.holes;
+    let next = holes.next_region(reads, inode, at / REGION_BYTES)?;
+    Ok(next.map_or(len, |region| (region * REGION_BYTES).saturating_sub(at)))
 }
 
 fn source_parts(
