@@ -47,8 +47,8 @@ impl Filesystem {
         })
     }
 
-    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many there were
-    /// before the source's end.
+    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many: fewer at the source's end, or if
+    /// something fails behind those. The next call, which begins there, gives the error.
     ///
     /// # Errors
     /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a
@@ -73,17 +73,11 @@ impl Filesystem {
         // As it is before the copy, which makes it longer if both are one file; at least 1, so that a step checks both nodes.
         let size = from.lock().inode.size;
         let len = len.min(size.saturating_sub(source_offset).max(1));
-        let mut done = 0;
-        while done < len {
+        in_steps(len, |done| {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let copied = self.copy_step(&from, at, &to, until, len - done)?;
-            if copied == 0 {
-                break;
-            }
-            done += copied;
-        }
-        Ok(done)
+            self.copy_step(&from, at, &to, until, len - done)
+        })
     }
 
     /// `copy_range` from a file of a snapshot.
@@ -97,14 +91,13 @@ impl Filesystem {
     ) -> Result<u64> {
         let snapshots = self.snapshots(source).ok_or(Error::Stale)?;
         let to = self.core.node(target)?;
-        let mut done = 0;
-        while done < len {
+        in_steps(len, |done| {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let step = step_len(len - done, || snapshots.hole(source, at, len - done))?;
             let (step, extents) = snapshots.shareable(source, at, step)?;
             if step == 0 {
-                break;
+                return Ok(0);
             }
             // Somebody who writes to the target all the time must not keep this here for ever.
             let shared = (0..16 * ATTEMPTS).find_map(|_| {
@@ -115,9 +108,8 @@ impl Filesystem {
                     })
                     .transpose()
             });
-            done += shared.ok_or(Error::WouldBlock)??;
-        }
-        Ok(done)
+            shared.ok_or(Error::WouldBlock)?
+        })
     }
 
     /// Copies up to `len` bytes; 0 at the source's end.
@@ -162,20 +154,32 @@ impl Filesystem {
         len: u64,
     ) -> Result<u64> {
         let mut buffer = vec![0; BYTES_AT_ONCE];
-        let mut done = 0;
-        while done < len {
+        in_steps(len, |done| {
             let want = usize::try_from(len - done)
                 .unwrap_or(usize::MAX)
                 .min(buffer.len());
             let count = self.read(from.id, at + done, &mut buffer[..want])?;
-            if count == 0 {
-                break;
+            if count > 0 {
+                self.write(to.id, until + done, &buffer[..count])?;
             }
-            self.write(to.id, until + done, &buffer[..count])?;
-            done += count as u64;
-        }
-        Ok(done)
+            Ok(count as u64)
+        })
     }
+}
+
+/// Copies `len` bytes by `step`, which takes how many are done and gives how many more are, 0 at the end. What is done is not undone by
+/// an error behind it: the next call, which begins there, meets it.
+fn in_steps(len: u64, mut step: impl FnMut(u64) -> Result<u64>) -> Result<u64> {
+    let mut done = 0;
+    while done < len {
+        match step(done) {
+            Ok(0) => break,
+            Ok(copied) => done += copied,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 /// How many of `len` bytes one step copies: `STEP_BYTES`, or all of a longer `hole`, which holds nothing to share.
