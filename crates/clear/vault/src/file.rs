@@ -470,7 +470,7 @@ impl File {
     /// begins there, gives the error.
     ///
     /// # Errors
-    /// `InvalidArgument` if `target` was opened through another `Vault`.
+    /// `InvalidArgument` if `target` was opened through another `Vault`; `NotOpenFor` if it was opened to append.
     pub fn copy_range(
         &self,
         offset: u64,
