@@ -624,7 +624,8 @@ int64_t sr_file_find(sr_file file,
                      uint32_t target,
                      uint64_t offset);
 
-// Copies a range into `target`, a file of the same vault, without moving content; gives how many bytes, fewer than `len` only at the end.
+// Copies a range into `target`, a file of the same vault, without moving content; gives how many bytes: fewer than `len` at the
+// end, or if something fails behind those. The next call, which begins there, gives the error.
 int64_t sr_file_copy(sr_file file,
                      uint64_t offset,
                      sr_file target,

@@ -214,7 +214,8 @@ pub unsafe extern "C" fn sr_file_find(file: sr_file, target: u32, offset: u64) -
     })
 }
 
-/// Copies a range into `target`, a file of the same vault, without moving content; gives how many bytes, fewer than `len` only at the end.
+/// Copies a range into `target`, a file of the same vault, without moving content; gives how many bytes: fewer than `len` at the
+/// end, or if something fails behind those. The next call, which begins there, gives the error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_file_copy(
     file: sr_file,

@@ -211,7 +211,8 @@ impl File {
         self.ask(py, |file| file.allocate(mode, offset, len))
     }
 
-    /// Copies a range into another file of the same vault by sharing its blocks; gives how many bytes.
+    /// Copies a range into another file of the same vault by sharing its blocks; gives how many bytes: fewer than `len` at the end, or if
+    /// something fails behind those. The next call, which begins there, gives the error.
     fn copy_range(
         &self,
         py: Python<'_>,

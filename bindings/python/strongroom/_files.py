@@ -176,7 +176,10 @@ class RawFile(io.RawIOBase):
         self._inner.allocate(how, offset, length)
 
     def copy_range(self, offset: int, target: RawFile, target_offset: int, length: int) -> int:
-        """Copies a range into ``target``, of the same vault, by sharing blocks; gives how many bytes."""
+        """Copies a range into ``target``, of the same vault, by sharing blocks; gives how many bytes.
+
+        They are fewer than ``length`` at the end, or if something fails behind those. The next call, which begins there, gives the error.
+        """
         return self._inner.copy_range(offset, target._inner, target_offset, length)
 
     # ---- the end

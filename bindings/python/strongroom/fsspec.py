@@ -248,12 +248,7 @@ class StrongroomFileSystem(AbstractFileSystem):
             if source.stat().st_ino == target.stat().st_ino:
                 raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
             target.truncate(0)
-            done, size = 0, source.stat().st_size
-            while done < size:
-                copied = source.copy_range(done, target, done, size - done)
-                if copied == 0:
-                    break
-                done += copied
+            _copy(source, target)
 
     # ---- names
 
@@ -362,6 +357,16 @@ class _Shared:
 os.register_at_fork(after_in_child=_Shared._after_fork)
 
 
+def _copy(source: Any, target: Any) -> None:
+    """Makes what an open file holds the beginning of another."""
+    done, size = 0, source.stat().st_size
+    while done < size:
+        copied = source.copy_range(done, target, done, size - done)
+        if copied == 0:
+            break
+        done += copied
+
+
 class _Pending(io.BufferedWriter):
     """A file of an fsspec transaction: it has a name of its own until it is committed."""
 
@@ -373,7 +378,7 @@ class _Pending(io.BufferedWriter):
         self._new_only = "x" in mode
         if "a" in mode and vault.isfile(path):
             with vault.open(path, "rb", 0) as old, vault.open(self._pending, "xb", 0) as new:
-                old.copy_range(0, new, 0, old.stat().st_size)
+                _copy(old, new)
         super().__init__(vault.open(self._pending, "ab" if "a" in mode else "xb", 0))
 
     def commit(self) -> None:

@@ -191,15 +191,8 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             target_offset,
             len,
         } => {
-            let from = session.readable(source)?;
-            let to = session.writable(target)?.inode;
-            let count = filesystem.copy_range(from, source_offset, to, target_offset, len)?;
-            session.tell(&[Change::Content {
-                inode: to,
-                offset: target_offset,
-                len: count,
-            }]);
-            count.into()
+            let (from, to) = ((source, source_offset), (target, target_offset));
+            content::copy_range(session, from, to, len)?.into()
         }
         Request::SyncHandle { handle } => {
             filesystem.sync_inode(session.node(handle)?.inode)?.into()

@@ -466,10 +466,11 @@ impl File {
 
     /// Copies a range into `target` of the same vault by sharing blocks: no content is moved.
     ///
-    /// Gives the count of bytes, less than `len` only at the end of this file.
+    /// Gives the count of bytes: fewer than `len` at the end of this file, or if something fails behind those. The next call, which
+    /// begins there, gives the error.
     ///
     /// # Errors
-    /// `InvalidArgument` if `target` was opened through another `Vault`.
+    /// `InvalidArgument` if `target` was opened through another `Vault`; `NotOpenFor` if it was opened to append.
     pub fn copy_range(
         &self,
         offset: u64,

@@ -521,6 +521,32 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Goal: what is brought back takes as long as its content, not as its length. Failed before: it went over the holes in steps of 1 GiB,
+/// and did not end.
+#[test]
+fn a_long_file_with_little_in_it_is_brought_back() {
+    const LEN: u64 = 1 << 62;
+    let (_place, vault) = Place::new();
+    let options = FileOptions::new().write().create_new();
+    let file = vault.open_file("/sparse", options).unwrap();
+    file.write_all_at(b"near", 0).unwrap();
+    file.write_all_at(b"far", 1 << 50).unwrap();
+    file.set_len(LEN).unwrap();
+    drop(file);
+    let first = take(&vault, "one");
+    vault.remove_file("/sparse").unwrap();
+    vault.restore(first.id, "/sparse", "/sparse").unwrap();
+    assert_eq!(vault.attributes("/sparse", Links::Stay).unwrap().size, LEN);
+    let options = FileOptions::new().read();
+    let file = vault.open_file("/sparse", options).unwrap();
+    for (at, expected) in [(0, &b"near\0"[..]), (1 << 50, &b"far\0"[..])] {
+        let mut found = vec![b'?'; expected.len()];
+        assert_eq!(file.read_at(&mut found, at).unwrap(), found.len());
+        assert_eq!(found, expected, "at {at}");
+    }
+    assert_sound(&vault);
+}
+
 fn is_erased(error: &Error) -> bool {
     matches!(error, Error::File(FileError::Erased { when: Some(_), .. }))
 }

@@ -162,7 +162,10 @@ public final class VaultFile implements AutoCloseable {
         return ask(file -> Native.find(file, true, offset));
     }
 
-    /** Copies a range into another file of the same vault by sharing its blocks; gives how many bytes, less than {@code len} only at the end. */
+    /**
+     * Copies a range into another file of the same vault by sharing its blocks; gives how many bytes: fewer than {@code len} at the end, or if
+     * something fails behind those. The next call, which begins there, gives the error.
+     */
     public long copyRange(long offset, VaultFile target, long targetOffset, long len) throws IOException {
         try {
             return ask(file -> Native.copyRange(file, offset, target.handle.number(), targetOffset, len));

@@ -399,7 +399,12 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
                 VaultFile target = to.tree().open(to.absolute(), flags, node.mode())) {
             try {
                 if (from.tree() == to.tree()) {
-                    source.copyRange(0, target, 0, Long.MAX_VALUE);
+                    long done = 0;
+                    long count;
+                    do {
+                        count = source.copyRange(done, target, done, Long.MAX_VALUE);
+                        done += count;
+                    } while (count > 0);
                     return;
                 }
                 byte[] piece = new byte[VaultFile.TRANSFER_BYTES];

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_history::Extent as TreeExtent;
-use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Reads, Transaction};
 
 use crate::blocks::erased::refuse_erased;
 use crate::blocks::place::Reason;
@@ -22,7 +22,7 @@ use crate::history::living_extent;
 use crate::rules::attributes::end_in_file;
 use crate::{Error, Filesystem, Result};
 
-/// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
+/// What one hold of the writer copies at most, but for a hole: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
 
 /// A copy of at most this many bytes, 64 extents, is done before a hand-over to another thread would be.
@@ -47,8 +47,8 @@ impl Filesystem {
         })
     }
 
-    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many there were
-    /// before the source's end.
+    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many: fewer at the source's end, or if
+    /// something fails behind those. The next call, which begins there, gives the error.
     ///
     /// # Errors
     /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a
@@ -70,18 +70,14 @@ impl Filesystem {
         if source == target && overlap && len > 0 {
             return Err(Error::InvalidArgument("the ranges overlap".into()));
         }
-        let mut done = 0;
-        while done < len {
-            let step = (len - done).min(STEP_BYTES);
+        // As it is before the copy, which makes it longer if both are one file; at least 1, so that a step checks both nodes.
+        let size = from.lock().inode.size;
+        let len = len.min(size.saturating_sub(source_offset).max(1));
+        in_steps(len, |done| {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let copied = self.copy_step(&from, at, &to, until, step)?;
-            done += copied;
-            if copied < step {
-                break;
-            }
-        }
-        Ok(done)
+            self.copy_step(&from, at, &to, until, len - done)
+        })
     }
 
     /// `copy_range` from a file of a snapshot.
@@ -95,13 +91,13 @@ impl Filesystem {
     ) -> Result<u64> {
         let snapshots = self.snapshots(source).ok_or(Error::Stale)?;
         let to = self.core.node(target)?;
-        let mut done = 0;
-        while done < len {
+        in_steps(len, |done| {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let (step, extents) = snapshots.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            let step = step_len(len - done, || snapshots.hole(source, at, len - done))?;
+            let (step, extents) = snapshots.shareable(source, at, step)?;
             if step == 0 {
-                break;
+                return Ok(0);
             }
             // Somebody who writes to the target all the time must not keep this here for ever.
             let shared = (0..16 * ATTEMPTS).find_map(|_| {
@@ -112,11 +108,11 @@ impl Filesystem {
                     })
                     .transpose()
             });
-            done += shared.ok_or(Error::WouldBlock)??;
-        }
-        Ok(done)
+            shared.ok_or(Error::WouldBlock)?
+        })
     }
 
+    /// Copies up to `len` bytes; 0 at the source's end.
     fn copy_step(
         &self,
         from: &Arc<Node>,
@@ -132,7 +128,7 @@ impl Filesystem {
                 return Ok(copied);
             }
         }
-        self.copy_bytes(from, at, to, until, len)
+        self.copy_bytes(from, at, to, until, len.min(STEP_BYTES))
     }
 
     /// Files that are copied soon after they were written come in crowds: what little is pending is drained
@@ -158,19 +154,39 @@ impl Filesystem {
         len: u64,
     ) -> Result<u64> {
         let mut buffer = vec![0; BYTES_AT_ONCE];
-        let mut done = 0;
-        while done < len {
+        in_steps(len, |done| {
             let want = usize::try_from(len - done)
                 .unwrap_or(usize::MAX)
                 .min(buffer.len());
             let count = self.read(from.id, at + done, &mut buffer[..want])?;
-            if count == 0 {
-                break;
+            if count > 0 {
+                self.write(to.id, until + done, &buffer[..count])?;
             }
-            self.write(to.id, until + done, &buffer[..count])?;
-            done += count as u64;
+            Ok(count as u64)
+        })
+    }
+}
+
+/// Copies `len` bytes by `step`, which takes how many are done and gives how many more are, 0 at the end. What is done is not undone by
+/// an error behind it: the next call, which begins there, meets it.
+fn in_steps(len: u64, mut step: impl FnMut(u64) -> Result<u64>) -> Result<u64> {
+    let mut done = 0;
+    while done < len {
+        match step(done) {
+            Ok(0) => break,
+            Ok(copied) => done += copied,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
         }
-        Ok(done)
+    }
+    Ok(done)
+}
+
+/// How many of `len` bytes one step copies: `STEP_BYTES`, or all of a longer `hole`, which holds nothing to share.
+fn step_len(len: u64, hole: impl FnOnce() -> Result<u64>) -> Result<u64> {
+    match len > STEP_BYTES {
+        true => Ok(len.min(hole()?.max(STEP_BYTES))),
+        false => Ok(len),
     }
 }
 
@@ -210,7 +226,8 @@ fn share(
             return Ok(None);
         }
         let len = len.min(source.inode.size.saturating_sub(at));
-        let range = at..at + len;
+        let len = step_len(len, || hole(core, &writer, from.id, at, len))?;
+        let range = at..at + len.min(STEP_BYTES);
         let parts = source_parts(core, &mut writer, from.id, &mut source, range)?;
         (parts, len)
     };
@@ -222,6 +239,13 @@ fn share(
 fn is_shareable(state: &NodeState) -> Result<bool> {
     state.check_file()?;
     Ok(!state.has_pending_content())
+}
+
+/// How many of `len` bytes at `at` lie before the next region that holds something.
+fn hole(core: &Core, reads: &Reads, inode: InodeId, at: u64, len: u64) -> Result<u64> {
+    let holes = &core.content.holes;
+    let next = holes.next_region(reads, inode, at / REGION_BYTES)?;
+    Ok(next.map_or(len, |region| (region * REGION_BYTES).saturating_sub(at)))
 }
 
 fn source_parts(
@@ -289,15 +313,15 @@ pub(crate) fn put_shared(
     at: u64,
     range: Range<u64>,
 ) -> Result<()> {
-    edit.punch(writer, range.clone())?;
     let pieces: Vec<Extent> = parts
         .iter()
         .flat_map(|part| cut_at_cells(part, range.start + (part.start - at)))
         .collect();
-    // What was written in one run has numbers in one run.
+    // Before the old content goes: it may be the last that names the same blocks. What was written in one run has numbers in one run.
     for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
         writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
     }
+    edit.punch(writer, range)?;
     for piece in pieces {
         edit.put(writer, piece)?;
     }

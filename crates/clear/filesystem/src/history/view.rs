@@ -354,6 +354,15 @@ impl Snapshots<'_> {
         }
     }
 
+    /// How many of `len` bytes of a file at `at` lie before its next extent.
+    pub(crate) fn hole(&self, inode: InodeId, at: u64, len: u64) -> Result<u64> {
+        let len = len.min(self.size(inode)?.saturating_sub(at));
+        let page = self.extents(inode, at, at + len)?;
+        Ok(page
+            .first()
+            .map_or(len, |next| next.start.saturating_sub(at)))
+    }
+
     /// The extents behind a range of a file, with the writer held: to be shared. The count of bytes that
     /// they answer for is given with them.
     pub(crate) fn shareable(

@@ -456,15 +456,20 @@ impl Draft<'_> {
     ) -> Result<()> {
         let core = self.drafts.core;
         let mut parts = Vec::new();
-        for region in 0..len.div_ceil(REGION_BYTES) {
-            if core.content.holes.around(source, region).is_none() {
-                let extents = self.writer.region(source, region)?;
-                parts.extend(
-                    extents
-                        .iter()
-                        .filter_map(|one| extents::part(one, &(0..len))),
-                );
-            }
+        let mut from = 0;
+        while let Some(region) = core
+            .content
+            .holes
+            .next_region(&self.writer, source, from)?
+            .filter(|region| region * REGION_BYTES < len)
+        {
+            let extents = self.writer.region(source, region)?;
+            parts.extend(
+                extents
+                    .iter()
+                    .filter_map(|one| extents::part(one, &(0..len))),
+            );
+            from = region + 1;
         }
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
             put_shared(edit, writer, &parts, 0, at..at + len)

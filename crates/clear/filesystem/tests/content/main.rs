@@ -1,5 +1,6 @@
 //! The content half of the file system, through its public methods. Each test ends in a sound vault (`Lab`).
 
+mod copies;
 mod costs;
 mod forged;
 mod full_disk;

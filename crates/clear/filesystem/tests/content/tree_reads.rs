@@ -36,7 +36,7 @@ fn empty(lab: &Lab) {
     lab.sync().expect("durable");
 }
 
-fn take(lab: &Lab) -> RevisionId {
+pub(crate) fn take(lab: &Lab) -> RevisionId {
     let taken = lab.take_revision(&NewRevision::default(), |_| Ok::<_, Error>(()));
     match taken.expect("a revision is taken") {
         Taken::New(revision) => revision.id,

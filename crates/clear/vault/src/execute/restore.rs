@@ -276,14 +276,18 @@ impl<'s> Restorer<'s> {
 
     /// The content, by sharing its blocks; holes stay holes.
     fn content(&self, from: &Attributes, to: InodeId) -> Result<()> {
-        let copied = self
-            .filesystem()
-            .copy_range(from.inode, 0, to, 0, from.size)?;
-        if copied == from.size {
-            Ok(())
-        } else {
-            Err(Error::File(filesystem::Error::DamagedHistory))
+        let mut done = 0;
+        while done < from.size {
+            let left = from.size - done;
+            match self
+                .filesystem()
+                .copy_range(from.inode, done, to, done, left)?
+            {
+                0 => return Err(Error::File(filesystem::Error::DamagedHistory)),
+                copied => done += copied,
+            }
         }
+        Ok(())
     }
 
     /// Extended attributes, owner, mode and times.

@@ -11,6 +11,7 @@ mod let_go;
 mod on_demand;
 mod pairing;
 mod prune;
+mod sparse;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
