@@ -18,13 +18,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use strongroom_history::{self as history, Revision};
 use strongroom_metadata::{LOST_SEGMENT, Place, SegmentNumber, SegmentState, Transaction};
 
-use crate::blocks::erased::segment_without_file;
-use crate::core::Core;
+use crate::blocks::erased::insert_lost;
 use crate::history::take::admit;
 use crate::transaction::draft::Draft;
 use crate::{Error, Result};
@@ -101,7 +99,7 @@ impl Draft<'_> {
             for block in std::iter::once(id).chain(names) {
                 if writer.block_by_id(block)?.is_none() {
                     match arrived.lost.get(block) {
-                        Some(len) => insert_lost(core, writer, block, *len)?,
+                        Some(len) => drop(insert_lost(core, writer, block, *len)?),
                         None => insert(writer, arrived, &segments, block)?,
                     }
                     fresh.insert(*block);
@@ -213,16 +211,6 @@ fn move_again(
             writer.move_block(number, epoch, place)?;
         }
     }
-    Ok(())
-}
-
-/// The row of a block of which nothing is left. (5)
-fn insert_lost(core: &Core, writer: &mut Transaction<'_>, id: &BlockId, len: u32) -> Result<()> {
-    let epoch = core.blocks.sealers.newest().epoch();
-    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
-    core.blocks.suspect_segment(lost);
-    writer.add_total_bytes(lost, sealed_len(len as usize) as u64)?;
-    writer.insert_block(id, len, epoch, 0, Place::Segment(lost, 0), None)?;
     Ok(())
 }
 
