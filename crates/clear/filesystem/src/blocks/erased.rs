@@ -1,16 +1,18 @@
-//! Erased blocks: their rows remain, their bytes are gone.
+//! Erased and lost blocks: they have rows, and no bytes.
 //!
 //! Takes   rows of blocks
-//! Gives   the error for a caller that reads an erased block
+//! Gives   the error for a caller that reads an erased block; rows of lost ones
 //! Never   erases
 //! Spec    spec/6-history.md, section 6.11
 
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_format::{Epoch, SegmentId};
+use strongroom_format::{BlockId, Epoch, SegmentId};
 use strongroom_metadata::{
-    ERASED_SEGMENT, Extent, InodeId, Place, SegmentNumber, SegmentState, Timestamp, Transaction,
+    BlockNumber, ERASED_SEGMENT, Extent, InodeId, LOST_SEGMENT, Place, SegmentNumber, SegmentState,
+    Timestamp, Transaction,
 };
 
+use crate::core::Core;
 use crate::{Error, Result};
 
 /// The place that stands for a time; 0 for one that cannot be told so. [6.11.3]
@@ -67,4 +69,18 @@ pub(crate) fn segment_without_file(
     writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
     writer.set_segment_state(number, SegmentState::Finished)?;
     Ok(number)
+}
+
+/// Gives a block of content that is nowhere a row in the lost segment; `len`: how many bytes it has, as far as anybody knows.
+pub(crate) fn insert_lost(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    id: &BlockId,
+    len: u32,
+) -> Result<BlockNumber> {
+    let epoch = core.blocks.sealers.newest().epoch();
+    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
+    core.blocks.suspect_segment(lost);
+    writer.add_total_bytes(lost, sealed_len(len as usize) as u64)?;
+    Ok(writer.insert_block(id, len, epoch, 0, Place::Segment(lost, 0), None)?)
 }

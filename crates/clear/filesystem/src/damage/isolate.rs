@@ -10,7 +10,7 @@ use strongroom_format::span::chunk_count;
 use strongroom_format::{BlockId, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
 
-use crate::blocks::erased::segment_without_file;
+use crate::blocks::erased::{insert_lost, segment_without_file};
 use crate::core::Core;
 use crate::limits::ISOLATED_BLOCKS_MAX;
 use crate::trees::engine::Engine;
@@ -55,7 +55,7 @@ impl Filesystem {
             let mut new = Vec::new();
             for id in ids {
                 if writer.block_by_id(id)?.is_none() {
-                    new.push(insert_lost(core, writer, id)?);
+                    new.push(insert_lost(core, writer, id, BLOCK_BYTES_MAX as u32)?);
                 }
             }
             Ok::<_, Error>(new)
@@ -114,16 +114,6 @@ fn isolate(
     writer.add_total_bytes(lost, len)?;
     writer.move_block(block.number, block.epoch, Place::Segment(lost, 0))?;
     Ok(Some(lost))
-}
-
-/// The row of a block that is nowhere, in the lost segment.
-fn insert_lost(core: &Core, writer: &mut Transaction<'_>, id: &BlockId) -> Result<BlockNumber> {
-    let epoch = core.blocks.sealers.newest().epoch();
-    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
-    core.blocks.suspect_segment(lost);
-    writer.add_total_bytes(lost, sealed_len(BLOCK_BYTES_MAX) as u64)?;
-    let (len, place) = (BLOCK_BYTES_MAX as u32, Place::Segment(lost, 0));
-    Ok(writer.insert_block(id, len, epoch, 0, place, None)?)
 }
 
 /// Takes up what earlier runs found.

@@ -14,17 +14,16 @@
 //!      would publish it again, without end.                                                                  [11.6.17]
 //!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
 //!  (5) Content that is nowhere has a row all the same if a snapshot names it: reading it fails, and nothing else does. If it
-//!      comes some time, the row gets the place where it came.                                           [11.6.18]
+//!      comes some time, the row gets the place where it came. So does that of erased content which the joined state
+//!      names.                                                                                           [11.6.18]
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use strongroom_history::{self as history, Revision};
-use strongroom_metadata::{LOST_SEGMENT, Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction, has_no_file};
 
-use crate::blocks::erased::segment_without_file;
-use crate::core::Core;
+use crate::blocks::erased::insert_lost;
 use crate::history::take::admit;
 use crate::transaction::draft::Draft;
 use crate::{Error, Result};
@@ -68,6 +67,8 @@ pub struct Arrived {
     pub moved: HashSet<BlockId>,
     /// Blocks that have a row and open where they came: those of trees, and contents that are lost here.
     pub again: Vec<BlockId>,
+    /// Blocks of content that was erased here, that the joined state names, and that open where they came.
+    pub erased: Vec<BlockId>,
     /// Blocks of content that snapshots name and no segment has, with how many bytes each has at least.
     pub lost: HashMap<BlockId, u32>,
     /// Nodes of trees that have no row, with the blocks that each names.
@@ -101,7 +102,7 @@ impl Draft<'_> {
             for block in std::iter::once(id).chain(names) {
                 if writer.block_by_id(block)?.is_none() {
                     match arrived.lost.get(block) {
-                        Some(len) => insert_lost(core, writer, block, *len)?,
+                        Some(len) => drop(insert_lost(core, writer, block, *len)?),
                         None => insert(writer, arrived, &segments, block)?,
                     }
                     fresh.insert(*block);
@@ -191,7 +192,7 @@ fn move_again(
     arrived: &Arrived,
     segments: &[SegmentNumber],
 ) -> Result<()> {
-    for id in &arrived.again {
+    for id in arrived.again.iter().chain(&arrived.erased) {
         let (block, number) = (arrived.blocks.get(id), writer.block_by_id(id)?);
         let (Some(block), Some(number)) = (block, number) else {
             continue;
@@ -205,7 +206,7 @@ fn move_again(
         let is_it = row.kind == block.kind && row.clear_len == block.clear_len;
         if writer
             .segment(from)?
-            .is_some_and(|from| from.id == LOST_SEGMENT)
+            .is_some_and(|from| has_no_file(&from.id))
         {
             // (5)
             writer.replace_block(number, block.kind, block.clear_len, epoch, place, None)?;
@@ -213,16 +214,6 @@ fn move_again(
             writer.move_block(number, epoch, place)?;
         }
     }
-    Ok(())
-}
-
-/// The row of a block of which nothing is left. (5)
-fn insert_lost(core: &Core, writer: &mut Transaction<'_>, id: &BlockId, len: u32) -> Result<()> {
-    let epoch = core.blocks.sealers.newest().epoch();
-    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
-    core.blocks.suspect_segment(lost);
-    writer.add_total_bytes(lost, sealed_len(len as usize) as u64)?;
-    writer.insert_block(id, len, epoch, 0, Place::Segment(lost, 0), None)?;
     Ok(())
 }
 

@@ -18,6 +18,7 @@ use strongroom_history::{
 };
 use strongroom_metadata::{Base, Entry as Row, Inode, InodeId, NodeKind, Transaction, can_name};
 
+use crate::blocks::erased::refuse_erased;
 use crate::content::extents;
 use crate::core::snapshot_nodes::is_reserved;
 use crate::drain::edit::RegionEdit;
@@ -442,6 +443,11 @@ impl Joiner<'_, '_, '_> {
         for extent in brought {
             let extent = living_extent(&self.draft.writer, held.node.id, extent)?;
             parts.extend(extents::part(&extent, &(0..size)));
+        }
+        match refuse_erased(&self.draft.writer, held.node.id, &parts) {
+            // Erased since the plan was made.
+            Err(Error::Erased { .. }) => return Err(Error::WouldBlock),
+            refused => refused?,
         }
         let end = held.inode.size.max(size);
         if end > 0 {

@@ -10,6 +10,7 @@
 //!      needed again, it becomes a finished segment again, with the file that is here or the downloaded one.
 //!  (2) The published head is whole, or nothing is taken in. Of earlier snapshots only content may be in no segment, and only once
 //!      all segments that are live at the remote were looked at.                                          [11.6.18]
+//!  (3) Content that was erased here is stored again if the joined state names it, and for no other reason.   [11.6.18]
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -25,7 +26,7 @@ use strongroom_format::segment::{FOOTER_BYTES, Footer};
 use strongroom_format::survey::survey;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, contents_of_block, names_of_block};
-use strongroom_metadata::{LOST_SEGMENT, Place, SegmentState};
+use strongroom_metadata::{ERASED_SEGMENT, LOST_SEGMENT, Place, SegmentState};
 use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
 use strongroom_sync::{object_hash, revision_name, segment_name};
 
@@ -46,6 +47,7 @@ pub(crate) struct Arrival<'a> {
     hashes: Vec<Option<[u8; 32]>>,
     /// Records of the revisions, with the epochs that they are sealed under.
     pub(crate) records: Vec<(String, Vec<u8>)>,
+    looked: Looked,
 }
 
 /// Which segments were listed.
@@ -92,6 +94,7 @@ impl<'a> Arrival<'a> {
             arrived: Arrived::default(),
             hashes: Vec::new(),
             records: Vec::new(),
+            looked: Looked::Came,
         })
     }
 
@@ -168,7 +171,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment. With
-    /// `Looked::Away` those that are away come back for it.
+    /// `Looked::Away` those that are away come back for it, but for those in which every block has a row.
     fn note_segments(&mut self, looked: Looked) -> Result<()> {
         let rows = self.engine.reader()?.segments()?;
         let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
@@ -178,7 +181,8 @@ impl<'a> Arrival<'a> {
                 continue;
             }
             let path = placed_segment(row.id);
-            if looked == Looked::Away && row.state == SegmentState::Away {
+            let has_more = row.live_bytes < row.total_bytes;
+            if looked == Looked::Away && row.state == SegmentState::Away && has_more {
                 self.engine.bring_back(row.id)?;
             }
             let Ok(file) = segments.open_file(&path, Purpose::Read) else {
@@ -240,14 +244,13 @@ impl<'a> Arrival<'a> {
         let revisions = self.arrived.revisions.iter();
         let (newest, earlier): (Vec<_>, Vec<_>) = revisions.partition(|one| one.id.0 == *head);
         let roots = [newest, earlier].map(|all| all.iter().map(|one| one.body.root).collect());
-        let mut looked = Looked::Came;
         let mut known: HashSet<BlockId> = HashSet::new();
         let [newest, earlier]: [Vec<BlockId>; 2] = roots;
-        let missing = self.walk(newest, &mut known, &mut looked)?;
+        let missing = self.walk(newest, &mut known)?;
         if !missing.is_empty() {
             return Err(lost());
         }
-        let missing = self.walk(earlier, &mut known, &mut looked)?;
+        let missing = self.walk(earlier, &mut known)?;
         match from {
             // Segments that were let go here may have it.                                                     [11.6.11]
             Start::Joined if !missing.is_empty() => Err(lost()),
@@ -260,7 +263,6 @@ impl<'a> Arrival<'a> {
         &mut self,
         mut open: Vec<BlockId>,
         known: &mut HashSet<BlockId>,
-        looked: &mut Looked,
     ) -> Result<HashSet<BlockId>> {
         let reader = self.engine.reader()?;
         let mut missing = HashSet::new();
@@ -268,13 +270,7 @@ impl<'a> Arrival<'a> {
             if !known.insert(id) || reader.block_by_id(&id)?.is_some() {
                 continue;
             }
-            while !self.arrived.blocks.contains_key(&id)
-                && let Some(next) = looked.next()
-            {
-                *looked = next;
-                self.note_segments(next)?;
-            }
-            let Some(kind) = self.arrived.blocks.get(&id).map(|block| block.kind) else {
+            let Some(kind) = self.look_for(&id)? else {
                 missing.insert(id);
                 continue;
             };
@@ -287,6 +283,46 @@ impl<'a> Arrival<'a> {
             self.arrived.nodes.push((id, names));
         }
         Ok(missing)
+    }
+
+    /// Looks for a block in what came, then in what is here, then in what is away; gives its kind.
+    fn look_for(&mut self, id: &BlockId) -> Result<Option<Kind>> {
+        loop {
+            if let Some(block) = self.arrived.blocks.get(id) {
+                return Ok(Some(block.kind));
+            }
+            let Some(next) = self.looked.next() else {
+                return Ok(None);
+            };
+            self.looked = next;
+            self.note_segments(next)?;
+        }
+    }
+
+    /// Finds those of `contents`, which the joined state is about to name, that were erased here. What an earlier call found does not
+    /// count any more. (3)
+    ///
+    /// # Errors
+    /// `RemoteUntrue` if one of them is in no segment that is listed, or does not open.
+    pub(crate) fn find_erased(&mut self, contents: impl Iterator<Item = BlockId>) -> Result<()> {
+        self.arrived.erased.clear();
+        let reader = self.engine.reader()?;
+        let Some(grave) = reader.segment_by_id(&ERASED_SEGMENT)? else {
+            return Ok(());
+        };
+        for id in contents.collect::<HashSet<_>>() {
+            let number = reader.block_by_id(&id)?;
+            let row = number.map(|number| reader.block(number)).transpose()?;
+            let place = row.flatten().map(|row| row.place);
+            if !matches!(place, Some(Place::Segment(at, _)) if at == grave.number) {
+                continue;
+            }
+            if self.look_for(&id)?.is_none() || self.open_arrived(&id)?.is_none() {
+                return Err(lost());
+            }
+            self.arrived.erased.push(id);
+        }
+        Ok(())
     }
 
     /// Notes content that is nowhere, with its least length; fails for anything else.

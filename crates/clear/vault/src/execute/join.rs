@@ -111,7 +111,7 @@ pub(crate) fn join(
     })?;
     let joined = Joining {
         session,
-        arrival: &arrival,
+        arrival: &mut arrival,
         theirs: &theirs,
         base: state.head,
     }
@@ -131,9 +131,9 @@ fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
     })
 }
 
-struct Joining<'a> {
+struct Joining<'a, 's> {
     session: &'a Session,
-    arrival: &'a Arrival<'a>,
+    arrival: &'a mut Arrival<'s>,
     theirs: &'a Revision,
     /// The head that this device and the remote had last in common; zeros for none.
     base: [u8; 32],
@@ -205,9 +205,10 @@ impl Living for Rows<'_> {
     }
 }
 
-impl Joining<'_> {
-    fn run(&self) -> Result<JoinedFields> {
-        let filesystem = self.session.filesystem();
+impl Joining<'_, '_> {
+    fn run(&mut self) -> Result<JoinedFields> {
+        let session = self.session;
+        let filesystem = session.filesystem();
         let mut is_placed = false;
         let mut merges_texts = true;
         for _ in 0..ATTEMPTS {
@@ -239,6 +240,9 @@ impl Joining<'_> {
                 mine => self.newest_common(mine.as_deref()),
             };
             let (plan, means) = self.plan(base.as_deref(), mine.as_deref(), merges_texts)?;
+            let named = means.brought.extents.values().flatten();
+            let named = named.map(|extent| extent.block);
+            self.arrival.find_erased(named)?;
             self.place(&mut is_placed)?;
             // (2); what is synced from here on changes what the plan is about.
             filesystem.settle_small_syncs()?;
@@ -344,7 +348,8 @@ impl Joining<'_> {
         mine: Option<&Revision>,
         merges_texts: bool,
     ) -> Result<(Plan, Means)> {
-        let tree = Tree::new(self.arrival);
+        let arrival: &Arrival<'_> = self.arrival;
+        let tree = Tree::new(arrival);
         let root = |revision: &Revision| tree.root(&revision.body.root);
         let base_root = base.map(&root).transpose()?;
         let theirs_root = root(self.theirs)?;
@@ -367,7 +372,7 @@ impl Joining<'_> {
         };
         let rows = Rows {
             reader: self.session.filesystem().engine().reader()?,
-            tree: Tree::new(self.arrival),
+            tree: Tree::new(arrival),
             texts: merges_texts.then(RefCell::default),
         };
         let conflicts = Conflicts {

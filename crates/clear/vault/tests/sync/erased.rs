@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use strongroom::filesystem::RenameMode;
 use strongroom::{GoOn, NewRevision, SystemRandom, Vault};
 use strongroom_format::hex;
 use strongroom_sync::{object_hash, publication_name, seal_publication};
@@ -52,6 +53,79 @@ fn what_was_erased_after_a_push_stops_no_device() {
     devices.settle();
     assert_eq!(two.read("/again").unwrap(), secret());
     devices.assert_same();
+}
+
+/// A length whose extents lie beside the name, and one with a list of them, which is a block by itself.
+const LENS: [usize; 2] = [400_000, 9 << 20];
+
+/// Two devices that have `/f`, also in a snapshot. One removes and erases it, and syncs; before that the other one, which does not know
+/// of it, published what `change` does.
+fn erased_beside(len: usize, change: impl FnOnce(&Vault)) -> Devices {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/f", content(len, 91)).unwrap();
+        let tagged = NewRevision {
+            tags: vec!["both".to_owned()],
+            ..NewRevision::default()
+        };
+        vault.take_revision(&tagged).unwrap().unwrap();
+    });
+    devices.settle();
+    change(&devices.vaults[1]);
+    devices.sync(1);
+    let one = &devices.vaults[0];
+    one.remove_file("/f").unwrap();
+    let erased = one.erase("/f", false).unwrap();
+    assert!(erased.bytes >= len as u64, "{erased:?}");
+    assert!(one.read("/.history/t:both/f").is_err());
+    devices.sync(0);
+    devices
+}
+
+/// All devices have the content as `/g`, and so has the remote.
+fn assert_everywhere(mut devices: Devices, len: usize) {
+    assert!(devices.vaults[0].read("/g").unwrap() == content(len, 91));
+    devices.settle();
+    devices.add(2);
+    devices.settle();
+    for vault in &devices.vaults {
+        assert!(vault.read("/g").unwrap() == content(len, 91));
+    }
+    devices.assert_same();
+}
+
+/// Goal: a file that comes back can be read, although its content was erased here, and the published content stays. Method: one device
+/// renames a file that another one erases.
+/// Failed before a block with a row counted as being here: the file was there and said that it was erased, and the next push retired the
+/// only published content.
+#[test]
+fn a_file_that_was_renamed_elsewhere_comes_back_with_the_content_that_was_erased_here() {
+    for len in LENS {
+        let rename = |two: &Vault| two.rename("/f", "/g", RenameMode::NoReplace).unwrap();
+        assert_everywhere(erased_beside(len, rename), len);
+    }
+}
+
+/// Goal: another file with content that was erased here can be read. Method: one device copies a file that another one erases.
+/// Failed before a block with a row counted as being here: the file was there and said that it was erased.
+#[test]
+fn another_file_with_the_content_that_was_erased_here_comes_with_it() {
+    for len in LENS {
+        let copy = |two: &Vault| two.write("/g", content(len, 91)).unwrap();
+        let devices = erased_beside(len, copy);
+        assert!(!devices.vaults[0].exists("/f").unwrap());
+        assert_everywhere(devices, len);
+    }
+}
+
+/// Goal: what a published state has, and the joined state has not, stays erased. Method: one device changes another file than the one
+/// that is erased. It bounds what the two tests above ask for.
+#[test]
+fn content_that_only_the_published_state_has_stays_erased() {
+    let devices = erased_beside(LENS[0], |two| two.write("/other", b"other").unwrap());
+    let one = &devices.vaults[0];
+    assert_eq!(one.read("/other").unwrap(), b"other");
+    assert!(!one.exists("/f").unwrap());
+    assert!(one.read("/.history/t:both/f").is_err());
 }
 
 /// Goal: good content is not given up for a place where it does not open. Method: one device removes and compacts; in the segment to which

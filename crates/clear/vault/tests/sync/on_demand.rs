@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use strongroom::filesystem::RenameMode;
 use strongroom::{
     CLONED_FROM, CloneContent, CloneOptions, CloneReport, Error, GoOn, NewRevision, OpenOptions,
     SeenRecords, Trust, Vault, clone,
@@ -107,6 +108,33 @@ fn it_is_the_same_vault_and_goes_on_as_one() {
     assert_eq!(needs(&devices), 0);
     // A third comes from what both made of the remote.
     add(&mut devices, 2);
+    devices.assert_same();
+}
+
+/// Goal: looking for content that was erased here, and that another device renamed, leaves segments away that cannot hold it. Method: a clone
+/// erases it, beside a large file that is away.
+/// Failed before the content was not looked for: the file could not be read. Looked for in all that is away, it brings the large file.
+#[test]
+fn looking_for_erased_content_leaves_other_content_away() {
+    let mut devices = Devices::new(1, |vault| {
+        vault.write("/big", content(40 << 20, 1)).unwrap();
+    });
+    devices.vaults[0].write("/f", content(400_000, 91)).unwrap();
+    devices.sync(0);
+    add(&mut devices, 1);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    one.rename("/f", "/g", RenameMode::NoReplace).unwrap();
+    devices.sync(0);
+    two.remove_file("/f").unwrap();
+    let erased = two.erase("/f", false).unwrap();
+    assert!(erased.bytes >= 400_000, "{erased:?}");
+    devices.sync(1);
+    assert!(two.read("/g").unwrap() == content(400_000, 91));
+    let away = two.information().unwrap().away_bytes;
+    assert!(away > 8 << 20, "{away}");
+    devices.settle();
     devices.assert_same();
 }
 
