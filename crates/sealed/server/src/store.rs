@@ -25,6 +25,7 @@ use strongroom_remote::protocol::{Page, Refusal, is_part};
 
 use crate::backup_lock::{BackupLock, Keeping};
 use crate::error::{Error, Result};
+use crate::file_id::FileId;
 use crate::files::{Aside, Files, Incoming, make_folder};
 use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;

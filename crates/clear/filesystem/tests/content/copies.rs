@@ -14,7 +14,7 @@ fn kept(lab: &Lab, snapshot: RevisionId, name: &str) -> InodeId {
         found.expect("is there").inode
     };
     let top = look_up(ROOT, b".history");
-    let tree = look_up(top, snapshot.to_string()[..16].as_bytes());
+    let tree = look_up(top, &snapshot.to_string().as_bytes()[..16]);
     look_up(tree, name.as_bytes())
 }
 
