@@ -147,6 +147,29 @@ impl Filesystem {
         }
     }
 
+    /// Whether the snapshot `id` has all that is at `places` in the living state: each is its path in the snapshot, and that now.
+    ///
+    /// # Errors
+    /// `ReadOnly` for a vault that is open for reading only; of the stores.
+    pub fn has_all(&self, id: &[u8; 32], places: &[(Vec<u8>, Vec<u8>)]) -> Result<bool> {
+        let all = proven(&self.core)?;
+        let Some(revision) = all.iter().find(|one| one.id.0 == *id) else {
+            return Ok(false);
+        };
+        let trees = self.engine().trees();
+        let tree = Tree::new(&trees);
+        let before = tree.root(&revision.body.root)?;
+        self.with_now(|now| {
+            let after = tree.root(now)?;
+            for (kept, now) in places {
+                if !history::has_same(&tree, (&before, &kept[..]), (&after, &now[..]))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
     /// What would come back, in sealed bytes, if the revisions `ids` went together.
     ///
     /// # Errors

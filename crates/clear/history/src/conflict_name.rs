@@ -61,10 +61,14 @@ impl ConflictName {
         })
     }
 
-    /// Whether the conflict name that this was read from, `name`, was made of `other`.
+    /// Whether the conflict name that this was read from, `name`, was made of `other`. A conflict name that was cut as long as `name`
+    /// becomes `name` with this label, as does `name` itself: neither says what it was made of.
     #[must_use]
     pub fn is_made_of(&self, name: &[u8], other: &[u8]) -> bool {
-        labelled(other, &self.label) == name
+        // Of a name that bears a label itself, the beginning of that label must be left. Names that were made of one name differ
+        // by less: by the numbers in their labels.
+        let is_left = |other: Self| self.of.len() >= other.of.len() + BEGIN.len();
+        labelled(other, &self.label) == name && Self::read(other).is_none_or(is_left)
     }
 }
 
@@ -152,6 +156,35 @@ mod tests {
                 assert_eq!(read.is_cut, name.len() == 255);
                 assert!(read.is_cut || read.of == name, "{read:?}");
             }
+        }
+    }
+
+    /// Goal: of long names, a conflict name leads to what it was made of, also if that is a conflict name, and to no other conflict
+    /// name. Failed before: each led to itself, and to those beside it that were made of the same name.
+    #[test]
+    fn a_cut_conflict_name_was_made_of_no_name_that_was_cut_with_it() {
+        let other = "conflict, 0a1b2c3d, 2026-11-24 09.00";
+        let long = [b'x'; 255];
+        let labels = [
+            LABEL.to_owned(),
+            format!("{LABEL} 2"),
+            format!("{LABEL} 10"),
+            other.to_owned(),
+        ];
+        let made: Vec<Vec<u8>> = labels.iter().map(|label| named(&long, label)).collect();
+        for name in &made {
+            let read = ConflictName::read(name).unwrap();
+            assert!(read.is_made_of(name, &long));
+            for beside in &made {
+                assert!(!read.is_made_of(name, beside), "{read:?}");
+            }
+        }
+        let of_one = named(&[b'y'; 200], LABEL);
+        for label in [other, LABEL] {
+            let again = named(&of_one, label);
+            let read = ConflictName::read(&again).unwrap();
+            assert!(read.is_cut && read.is_made_of(&again, &of_one), "{read:?}");
+            assert!(!read.is_made_of(&again, &again), "{read:?}");
         }
     }
 

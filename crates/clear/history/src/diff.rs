@@ -78,6 +78,32 @@ fn same_body(one: &Body, other: &Body) -> bool {
     matches!((one, other), (Body::Directory(_), Body::Directory(_))) || one == other
 }
 
+/// Whether what is at the path `other` of the tree `after` is at the path `one` of `before` too, with all below it.
+///
+/// # Errors
+/// Those of the blocks.
+pub fn has_same<B: Blocks>(
+    tree: &Tree<'_, B>,
+    (before, one): (&Entry, &[u8]),
+    (after, other): (&Entry, &[u8]),
+) -> Result<bool, B::Error> {
+    let at = |root: &Entry, path: &[u8]| {
+        let mut found = Some(root.clone());
+        for name in names(path) {
+            let directory = found.as_ref().and_then(Entry::directory);
+            found = tree.lookup(directory, &name)?;
+        }
+        Ok::<_, B::Error>(found)
+    };
+    let (Some(one), Some(other)) = (at(before, one)?, at(after, other)?) else {
+        return Ok(false);
+    };
+    Ok(same_content(Some(&one), Some(&other))
+        && one.directory() == other.directory()
+        && (one.mode, one.uid, one.gid) == (other.mode, other.uid, other.gid)
+        && one.xattrs == other.xattrs)
+}
+
 /// A directory on the way: both sides, and the name behind which to go on.
 struct Frame {
     path: Vec<u8>,

@@ -35,7 +35,7 @@ pub use build::{Built, StoreNodes, build};
 pub use conflict_name::{ConflictName, labelled};
 pub use content::{Content, Extent};
 pub use delta::{Delta, Name, NodeId, delta};
-pub use diff::{PathDifference, Side, differences};
+pub use diff::{PathDifference, Side, differences, has_same};
 pub use entry::{Body, Entry, Xattrs};
 pub use erase::{ErasedContent, Erasure, to_erase};
 pub use error::{Error, Result};

@@ -9,6 +9,7 @@
 //!  (1) Content that one side wrote and the other did not have is in the result, under its name or a conflict name.   [11.6.2]
 //!  (2) If mine changed nothing, the result is theirs.                                                              [11.6.3]
 //!  (3) The result is a tree: each directory has one name, and a path up to the root.
+//!  (4) What the plan expects of a name is the first answer, by which it was decided: the living state changes meanwhile. [11.6.5]
 
 mod nodes;
 
@@ -139,6 +140,7 @@ pub fn merge<L: Living>(
         living,
         conflicts,
         revived: BTreeSet::new(),
+        before: BTreeMap::new(),
         now: BTreeMap::new(),
         places: BTreeMap::new(),
         late: Vec::new(),
@@ -150,6 +152,7 @@ pub fn merge<L: Living>(
     merge.undo_circles()?;
     merge.nodes()?;
     let Merge {
+        before,
         now,
         mut plan,
         known,
@@ -157,7 +160,8 @@ pub fn merge<L: Living>(
     } = merge;
     let mut losers = BTreeSet::new();
     for (name, after) in now {
-        let before = living.node(&name)?;
+        // (4); no name gets a meaning before somebody asked for it.
+        let before = before[&name];
         if before != after {
             losers.extend(before);
             plan.names.insert(name, (before, after));
@@ -211,7 +215,9 @@ struct Merge<'a, L: Living> {
     conflicts: Conflicts<'a>,
     /// Directories that one side removed, and that something needs which the other put there.
     revived: BTreeSet<NodeId>,
-    /// What names mean in the result, where it was looked at.
+    /// What names meant when they were looked at first.
+    before: BTreeMap<Name, Option<NodeId>>,
+    /// What names mean in the result, where that was decided.
     now: BTreeMap<Name, Option<NodeId>>,
     /// Where nodes got a name in the result.
     places: BTreeMap<NodeId, Name>,
@@ -223,11 +229,14 @@ struct Merge<'a, L: Living> {
 }
 
 impl<'a, L: Living> Merge<'a, L> {
-    fn node(&self, name: &Name) -> Result<Option<NodeId>, L::Error> {
-        match self.now.get(name) {
-            Some(node) => Ok(*node),
-            None => self.living.node(name),
+    /// What a name means, as far as that is decided.
+    fn node(&mut self, name: &Name) -> Result<Option<NodeId>, L::Error> {
+        if let Some(node) = self.now.get(name).or_else(|| self.before.get(name)) {
+            return Ok(*node);
         }
+        let node = self.living.node(name)?;
+        self.before.insert(name.clone(), node);
+        Ok(node)
     }
 
     fn set(&mut self, name: Name, node: Option<NodeId>) {
@@ -362,15 +371,18 @@ impl<'a, L: Living> Merge<'a, L> {
     }
 
     /// Where a node lies in the result.
-    fn place(&self, id: NodeId) -> Result<Option<Name>, L::Error> {
+    fn place(&mut self, id: NodeId) -> Result<Option<Name>, L::Error> {
         if let Some(name) = self.places.get(&id)
             && self.now.get(name) == Some(&Some(id))
         {
             return Ok(Some(name.clone()));
         }
-        let names = self.living.names(id)?;
-        let is_left = |name: &Name| self.now.get(name).is_none_or(|now| *now == Some(id));
-        Ok(names.into_iter().find(is_left))
+        for name in self.living.names(id)? {
+            if self.node(&name)? == Some(id) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// Puts directories back where they were that both sides moved below one another: of such moves that of this device is undone.  (3)
@@ -409,7 +421,7 @@ impl<'a, L: Living> Merge<'a, L> {
     }
 
     /// The directories of a circle through `start`, if there is one.
-    fn circle(&self, start: NodeId) -> Result<Option<Vec<NodeId>>, L::Error> {
+    fn circle(&mut self, start: NodeId) -> Result<Option<Vec<NodeId>>, L::Error> {
         let mut way = vec![start];
         let mut at = start;
         while let Some(name) = self.place(at)? {
@@ -423,7 +435,7 @@ impl<'a, L: Living> Merge<'a, L> {
     }
 
     /// A free name beside `name` that says who made it.
-    fn conflict_name(&self, (parent, name): &Name) -> Result<Name, L::Error> {
+    fn conflict_name(&mut self, (parent, name): &Name) -> Result<Name, L::Error> {
         for number in 1_u32.. {
             let label = match number {
                 1 => format!(" ({})", self.conflicts.label),

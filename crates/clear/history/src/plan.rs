@@ -21,7 +21,7 @@ pub trait Living {
     /// The root directory.
     fn root(&self) -> NodeId;
 
-    /// What a name means.
+    /// What a name means when this is asked.
     ///
     /// # Errors
     /// Those of the store.

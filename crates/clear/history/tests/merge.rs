@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -361,6 +362,41 @@ impl Living for Tree {
             merged(mine, theirs)
         };
         Ok(Some(number.to_le_bytes().into()))
+    }
+}
+
+/// A living state that somebody changes: the first question on a name is answered as it was, each later one as it is then.
+struct Changing<'t> {
+    was: &'t Tree,
+    is: &'t Tree,
+    asked: RefCell<BTreeSet<Name>>,
+}
+
+impl Living for Changing<'_> {
+    type Error = Infallible;
+
+    fn root(&self) -> NodeId {
+        ROOT
+    }
+
+    fn node(&self, name: &Name) -> Result<Option<NodeId>, Infallible> {
+        match self.asked.borrow_mut().insert(name.clone()) {
+            true => self.was.node(name),
+            false => self.is.node(name),
+        }
+    }
+
+    fn names(&self, node: NodeId) -> Result<Vec<Name>, Infallible> {
+        self.was.names(node)
+    }
+
+    fn merged(
+        &self,
+        base: &Entry,
+        mine: &Entry,
+        theirs: &Entry,
+    ) -> Result<Option<Arc<[u8]>>, Infallible> {
+        self.was.merged(base, mine, theirs)
     }
 }
 
@@ -830,4 +866,35 @@ fn whatever_two_sides_do_the_result_is_a_tree_with_all_that_either_wrote() {
             "seed {seed}: {base:?}\nmine {mine:?}\ntheirs {theirs:?}"
         );
     }
+}
+
+/// Goal: a plan expects of every name what it was decided by, so that a file that came to the name meanwhile is noticed. Method: a new
+/// file takes the name of one that theirs wrote, and of one that theirs removed, after each was looked at. Failed before: the plan
+/// expected the new files, and took their names away.
+#[test]
+fn a_plan_expects_what_names_meant_when_it_was_decided() {
+    let (base, mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "removed"), 2, 20);
+    });
+    theirs.remove((ROOT, "removed"));
+    let new = theirs.file((ROOT, "new"), 3, 30);
+    let mut is = mine.clone();
+    is.file((ROOT, "new"), 4, 40);
+    is.replace((ROOT, "removed"), 5, 50);
+    let living = Changing {
+        was: &mine,
+        is: &is,
+        asked: RefCell::default(),
+    };
+    let conflicts = Conflicts {
+        label: LABEL,
+        time: TIME,
+    };
+    let Ok(plan) = merge(&base.delta(&mine), &base.delta(&theirs), &living, conflicts);
+    let removed = (InodeId(2), 2000);
+    let expected = [
+        ((ROOT, b"new".to_vec()), (None, Some(new))),
+        ((ROOT, b"removed".to_vec()), (Some(removed), None)),
+    ];
+    assert_eq!(plan.names, BTreeMap::from(expected));
 }

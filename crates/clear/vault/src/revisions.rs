@@ -240,7 +240,7 @@ impl Vault {
     /// Brings back what a revision had at `path`, to the path `to`: content without copying it, hard links among what is
     /// brought back, extended attributes, holes, special files, owners, modes and times. What is at `to` is replaced in
     /// one step; of the root directory, name by name. Files below a directory whose content was erased are left out; at the root,
-    /// what is there now stays then.
+    /// what is there now stays then. Of what is replaced no snapshot is taken.
     ///
     /// # Errors
     /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(Erased)` if that is a file whose content
@@ -251,10 +251,37 @@ impl Vault {
         path: impl VaultPath,
         to: impl VaultPath,
     ) -> Result<Restored> {
+        self.restore_as(revision, path, to, None)
+    }
+
+    /// As `restore`, but nothing goes that is in no snapshot: if anybody changed what is replaced since the newest one, another is
+    /// taken, with `message`, before that is removed. It has what was replaced beside its old place, under a name that begins with
+    /// `.strongroom-restore-`. Names of the root directory that the newest snapshot lacks stay where they are.
+    ///
+    /// # Errors
+    /// As `restore` and `take_revision`. What could not be kept stays under that name.
+    pub fn restore_keeping(
+        &self,
+        revision: RevisionId,
+        path: impl VaultPath,
+        to: impl VaultPath,
+        message: &str,
+    ) -> Result<Restored> {
+        self.restore_as(revision, path, to, Some(message.to_owned()))
+    }
+
+    fn restore_as(
+        &self,
+        revision: RevisionId,
+        path: impl VaultPath,
+        to: impl VaultPath,
+        message: Option<String>,
+    ) -> Result<Restored> {
         let request = HistoryRequest::Restore {
             id: revision.0,
             path: path.path_bytes().to_vec(),
             to: to.path_bytes().to_vec(),
+            message,
         };
         match self.ask_history(request)? {
             HistoryResponse::Restored(restored) => Ok(restored),

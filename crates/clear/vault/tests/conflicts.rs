@@ -139,6 +139,36 @@ fn what_cannot_be_chosen_is_refused_and_left_as_it_is() {
     );
 }
 
+/// Goal: a choice between two files with a long name leaves what was chosen, whichever is listed first, and nothing goes where the
+/// copies are all that is left. Method: the copies, one with a number, are written before the file that they were made of.
+/// Failed before: a copy was taken for what it was made of itself, and `Keep::Mine` removed it.
+#[test]
+fn a_copy_with_a_long_name_is_never_taken_for_what_it_was_made_of() {
+    let long = "x".repeat(255);
+    let numbered = labelled(long.as_bytes(), format!(" ({LABEL} 2)").as_bytes());
+    let numbered = format!("/folder/{}", String::from_utf8(numbered).unwrap());
+    let copy = format!("/folder/{}", conflict_of(&long));
+    let published = format!("/folder/{long}");
+    for (keep, content) in [(Keep::Mine, "mine"), (Keep::Theirs, "published")] {
+        for chosen in [&copy, &numbered] {
+            let (_place, vault) = Place::new();
+            vault.make_directory("/folder", 0o755).unwrap();
+            for copy in [&copy, &numbered] {
+                vault.write(copy, "mine").unwrap();
+            }
+            for keep in [Keep::Mine, Keep::Theirs, Keep::Both] {
+                let refused = vault.settle_conflict(chosen, keep);
+                assert!(matches!(refused, Err(Error::ConflictAlone)), "{refused:?}");
+            }
+            vault.write(&published, "published").unwrap();
+            let kept = vault.settle_conflict(chosen, keep).unwrap();
+            assert_eq!(kept, published.as_bytes());
+            assert_eq!(vault.read_to_string(&published).unwrap(), content);
+            assert_eq!(names(&vault).len(), 2, "{keep:?}");
+        }
+    }
+}
+
 /// Goal: a rename of one name of a file over another is none; the copy has to go all the same.
 #[test]
 fn a_copy_that_is_the_published_file_itself_goes() {

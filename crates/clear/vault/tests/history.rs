@@ -297,6 +297,45 @@ fn everything_that_a_node_can_be_is_brought_back() {
     assert_sound(&vault);
 }
 
+/// Goal: what somebody writes after the snapshot that was taken as a precaution is not lost by the restore, and a snapshot is taken for
+/// that only. Method: new names and contents between the two. Failed before: they were removed, and were in no snapshot.
+#[test]
+fn a_restore_with_a_precaution_removes_only_what_a_snapshot_has() {
+    let (_place, vault) = Place::new();
+    let restore = |from: &RevisionInfo, path: &str| {
+        let message = "before restoring / from 0123456789abcdef";
+        vault.restore_keeping(from.id, path, path, message).unwrap();
+        vault.revisions().unwrap()
+    };
+    vault.make_directory("/d", 0o755).unwrap();
+    vault.write("/d/a", "first").unwrap();
+    let first = take(&vault, "v1");
+    vault.write("/d/a", "second").unwrap();
+    vault.write("/goes", "with a snapshot").unwrap();
+    take(&vault, "v2");
+    assert_eq!(restore(&first, "/").len(), 2, "a snapshot has everything");
+    assert_eq!(names(&vault, "/"), ["d"]);
+    vault.write("/goes", "again").unwrap();
+    take(&vault, "v3");
+    vault.write("/d/a", "meanwhile").unwrap();
+    vault.write("/d/b", "new").unwrap();
+    vault.write("/new", "new").unwrap();
+    let kept = restore(&first, "/");
+    assert_eq!(kept.len(), 4);
+    assert_eq!(names(&vault, "/"), ["d", "new"]);
+    assert_eq!(vault.read("/d/a").unwrap(), b"first");
+    let replaced = format!("/.history/{}/.strongroom-restore-0", kept[3].id);
+    assert_eq!(names(&vault, &replaced), ["a", "b"]);
+    assert_eq!(vault.read(format!("{replaced}/a")).unwrap(), b"meanwhile");
+    vault.write("/d/a", "later").unwrap();
+    let kept = restore(&first, "/d/a");
+    assert_eq!(kept.len(), 5);
+    assert_eq!(names(&vault, "/d"), ["a"]);
+    let replaced = format!("/.history/{}/d/.strongroom-restore-0", kept[4].id);
+    assert_eq!(vault.read(&replaced).unwrap(), b"later");
+    assert_sound(&vault);
+}
+
 #[test]
 fn differences_come_in_order_page_by_page_and_name_only_what_differs() {
     let (_place, vault) = Place::new();

@@ -188,7 +188,7 @@ pub(crate) struct Restore {
     /// Restore it to this path of the vault instead of its old path
     #[arg(long, value_name = "PATH")]
     pub(crate) to: Option<OsString>,
-    /// Do not take a snapshot before replacing anything
+    /// Do not take a snapshot of what is replaced
     #[arg(long)]
     pub(crate) no_snapshot: bool,
     #[command(flatten)]

@@ -280,24 +280,27 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
         };
         // Before anything is replaced, so that a mistake can be taken back.
         let mut snapshot = None;
+        let short = &revision.id.to_string()[..SHORT_ID];
+        let message = format!("before restoring {} from {short}", place.shown());
         if !arguments.no_snapshot {
             vault
                 .attributes(path_in(&revision, &place.path), Links::Stay)
                 .about(place.shown())?;
-            let short = &revision.id.to_string()[..SHORT_ID];
             snapshot = vault.take_revision(&NewRevision {
-                message: format!("before restoring {} from {short}", place.shown()),
+                message: message.clone(),
                 tags: Vec::new(),
                 only_if_changed: true,
             })?;
         }
+        let restored = match arguments.no_snapshot {
+            true => vault.restore(revision.id, &place.path, &to),
+            false => vault.restore_keeping(revision.id, &place.path, &to, &message),
+        };
         let Restored {
             nodes,
             erased,
             erased_more,
-        } = vault
-            .restore(revision.id, &place.path, &to)
-            .about(place.shown())?;
+        } = restored.about(place.shown())?;
         let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
         if common.json {
             // Files that were left out, because their content was erased.

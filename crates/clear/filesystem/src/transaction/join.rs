@@ -10,6 +10,7 @@
 //!  (2) If the published revision follows the newest one here, and nothing changed here since, its tree becomes the state
 //!      here and the base of the next revision, unless the number of a new node was already in use here, so that the node was
 //!      renumbered.                                                                                       [11.6.4]
+//!  (3) Each directory has one name and a way up to the root, whatever was moved since the plan was made.  [11.6.5]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -203,6 +204,20 @@ impl Joiner<'_, '_, '_> {
         for (name, (before, _)) in &self.plan.names {
             self.check_name(name, *before)?;
         }
+        self.check_directories()
+    }
+
+    /// A directory that is here and gets a name loses the one that it has. (3)
+    fn check_directories(&mut self) -> Result<()> {
+        let plan = self.plan;
+        let names = plan.names.values();
+        let losing: BTreeSet<NodeId> = names.clone().filter_map(|(before, _)| *before).collect();
+        for id in names.filter_map(|(_, after)| *after) {
+            let is_as_planned = self.numbers.contains_key(&id) || losing.contains(&id);
+            if !is_as_planned && self.held(id)?.inode.kind == NodeKind::Directory {
+                return Err(Error::WouldBlock);
+            }
+        }
         Ok(())
     }
 
@@ -347,6 +362,27 @@ impl Joiner<'_, '_, '_> {
                 return Err(Error::WouldBlock);
             }
             self.draft.touch(&held.node, |inode| inode.nlink = 0);
+        }
+        self.check_ways_up()
+    }
+
+    /// What the plan moves below a directory may lie above it meanwhile: then neither has a way up. (3)
+    fn check_ways_up(&mut self) -> Result<()> {
+        let plan = self.plan;
+        let mut below_root = BTreeSet::from([InodeId::ROOT]);
+        for id in plan.names.values().filter_map(|(_, after)| *after) {
+            let mut held = self.draft.held(self.number(id))?;
+            if held.inode.kind != NodeKind::Directory {
+                continue;
+            }
+            let mut way = BTreeSet::new();
+            while !below_root.contains(&held.node.id) {
+                if !way.insert(held.node.id) {
+                    return Err(Error::WouldBlock);
+                }
+                held = self.draft.held(held.inode.parent)?;
+            }
+            below_root.append(&mut way);
         }
         Ok(())
     }

@@ -79,8 +79,16 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             // One path fits by far.
             HistoryResponse::Differences(fitting(page, |one| one.path.len() + 128))
         }
-        HistoryRequest::Restore { id, path, to } => {
-            HistoryResponse::Restored(restore(session, &RevisionId(*id), path, to)?)
+        HistoryRequest::Restore {
+            id,
+            path,
+            to,
+            message,
+        } => {
+            let restored = restore(session, &RevisionId(*id), path, to, message.as_deref());
+            // It may have taken a snapshot, also where it failed.
+            told(session);
+            HistoryResponse::Restored(restored?)
         }
         HistoryRequest::Remove { id } => {
             records.remove(filesystem, RevisionId(*id))?;

@@ -2,12 +2,13 @@
 //!
 //! Takes   a snapshot, a path in it, and a target
 //! Gives   the same nodes, created beside their target and moved into place in one step; erased files are left out and reported
-//! Never   copies content, or removes the old nodes before the new ones are whole
+//! Never   copies content, or removes the old nodes before the new ones are whole and, if asked, a snapshot has the old ones
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants
 //!  (1) Restored nodes are created under a temporary name, and take their place by one rename. The nodes that were there before are
 //!      removed afterwards.
+//!  (2) With a precaution, what is removed is in a snapshot as it was when it lost its place.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
     RenameMode, SetAttributes, SetTime, XattrMode,
 };
-use strongroom_history::RevisionId;
+use strongroom_history::{NewRevision, RevisionId};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
@@ -31,12 +32,14 @@ const UNFINISHED: &str = ".strongroom-restore-";
 /// How deep directories may lie below one another, so that the descent fits a thread's stack.
 const DEPTH_MAX: usize = 2048;
 
-/// Brings back `path` of the revision to `to`; gives how many nodes it was, and what was left out.
+/// Brings back `path` of the revision to `to`; gives how many nodes it was, and what was left out. `message`: of the snapshot that
+/// keeps what goes and is in none.
 pub(crate) fn restore(
     session: &Session,
     revision: &RevisionId,
     path: &[u8],
     to: &[u8],
+    message: Option<&str>,
 ) -> Result<Restored> {
     let id = revision.to_string();
     let source = [b"/", HISTORY_NAME, b"/", id.as_bytes(), b"/", path].concat();
@@ -48,8 +51,17 @@ pub(crate) fn restore(
     if first == Some(HISTORY_NAME) {
         return Err(Error::File(filesystem::Error::InSnapshot));
     }
+    let precaution = match message {
+        None => None,
+        Some(message) => {
+            let newest = session.filesystem().heads()?.first().map(|head| head.id);
+            Some(Precaution { message, newest })
+        }
+    };
     let mut restorer = Restorer {
         session,
+        precaution,
+        replaced: Vec::new(),
         links: HashMap::new(),
         at: Vec::new(),
         restored: Restored::default(),
@@ -63,7 +75,9 @@ pub(crate) fn restore(
     }
     let done = match first {
         None => restorer.root(&from.attributes),
-        Some(_) => restorer.replace(&from.attributes, to),
+        Some(_) => restorer
+            .replace(&from.attributes, to)
+            .and(restorer.remove_replaced()),
     };
     for node in restorer.links.into_values() {
         session.filesystem().forget(node, 1);
@@ -71,8 +85,28 @@ pub(crate) fn restore(
     done.map(|()| restorer.restored)
 }
 
+/// Nothing goes that is in no snapshot.
+struct Precaution<'m> {
+    /// What the next snapshot says, if one has to be taken.
+    message: &'m str,
+    /// The newest snapshot when the restore began.
+    newest: Option<[u8; 32]>,
+}
+
+/// What lost its place.
+struct Replaced {
+    parent: HeldNode,
+    /// Its name there now.
+    name: Vec<u8>,
+    /// The path that it had, and the one that it has now.
+    paths: (Vec<u8>, Vec<u8>),
+}
+
 struct Restorer<'s> {
     session: &'s Session,
+    precaution: Option<Precaution<'s>>,
+    /// What is removed at the end.
+    replaced: Vec<Replaced>,
     /// Nodes with several names that were made already, by their kept numbers; each holds a reference.
     links: HashMap<InodeId, InodeId>,
     /// The path in the snapshot of what is brought back now.
@@ -137,9 +171,61 @@ impl<'s> Restorer<'s> {
         let made = self
             .node(from, parent.inode(), &unfinished, 0)
             .and_then(|()| self.put_in_place(&beside, trimmed));
-        // What was replaced, or what there is of something that failed: should it stay, its name says what it is.
-        let removed = self.remove(parent.inode(), &unfinished, 0);
-        made.and(removed)
+        if made.is_err() {
+            // What there is of it: should it stay, its name says what it is.
+            let removed = self.remove(parent.inode(), &unfinished, 0);
+            return made.and(removed);
+        }
+        self.replaced.push(Replaced {
+            parent,
+            name: unfinished,
+            paths: (trimmed.to_vec(), beside),
+        });
+        Ok(())
+    }
+
+    /// Removes what was replaced.
+    fn remove_replaced(&self) -> Result<()> {
+        // Without a snapshot it stays, under a name that says what it is.
+        self.keep_changed()?;
+        let mut removed = Ok(());
+        for one in &self.replaced {
+            removed = removed.and(self.remove(one.parent.inode(), &one.name, 0));
+        }
+        removed
+    }
+
+    /// Takes a snapshot if anything was changed before it lost its place, since the newest was taken. (2)
+    fn keep_changed(&self) -> Result<()> {
+        let Some(precaution) = &self.precaution else {
+            return Ok(());
+        };
+        let mut places = Vec::new();
+        for one in &self.replaced {
+            match self.lookup(one.parent.inode(), &one.name) {
+                // It took the place of nothing.
+                Err(Error::File(filesystem::Error::NotFound)) => {}
+                found => {
+                    drop(found?);
+                    places.push(one.paths.clone());
+                }
+            }
+        }
+        let is_kept = match precaution.newest {
+            _ if places.is_empty() => true,
+            None => false,
+            Some(newest) => self.filesystem().has_all(&newest, &places)?,
+        };
+        if !is_kept {
+            let new = NewRevision {
+                message: precaution.message.to_owned(),
+                only_if_changed: true,
+                ..NewRevision::default()
+            };
+            let records = &self.session.vault.records;
+            records.take(self.filesystem(), &new)?;
+        }
+        Ok(())
     }
 
     fn put_in_place(&self, made: &[u8], to: &[u8]) -> Result<()> {
@@ -159,6 +245,17 @@ impl<'s> Restorer<'s> {
         if from.kind != NodeKind::Directory {
             return Err(Error::File(filesystem::Error::NotADirectory));
         }
+        self.root_names(from).and(self.remove_replaced())?;
+        self.attributes_of(from, InodeId::ROOT)?;
+        self.session.tell(&[Change::Attributes {
+            inode: InodeId::ROOT,
+        }]);
+        Ok(())
+    }
+
+    /// Names that come to the root directory meanwhile stay.
+    fn root_names(&mut self, from: &Attributes) -> Result<()> {
+        let there = self.names_before()?;
         let kept = self.names_in(from.inode)?;
         for name in &kept {
             let child = self.lookup(from.inode, name)?;
@@ -167,15 +264,49 @@ impl<'s> Restorer<'s> {
                 .or_else(|error| self.leave_out(error))?;
             self.leave(len);
         }
-        for name in self.names_in(InodeId::ROOT)? {
+        for name in there {
             if !kept.contains(&name) {
-                self.remove(InodeId::ROOT, &name, 0)?;
+                self.put_aside(&name)?;
             }
         }
-        self.attributes_of(from, InodeId::ROOT)?;
-        self.session.tell(&[Change::Attributes {
-            inode: InodeId::ROOT,
-        }]);
+        Ok(())
+    }
+
+    /// The names that the root directory had before this: with a precaution those that a snapshot has, so that no other goes.
+    fn names_before(&self) -> Result<Vec<Vec<u8>>> {
+        let precaution = self.precaution.as_ref();
+        let Some(newest) = precaution.and_then(|precaution| precaution.newest) else {
+            return self.names_in(InodeId::ROOT);
+        };
+        let id = RevisionId(newest).to_string();
+        let path = [b"/", HISTORY_NAME, b"/", id.as_bytes()].concat();
+        let root = resolve(
+            self.filesystem(),
+            &self.session.caller,
+            &path,
+            Links::Follow,
+        )?;
+        self.names_in(root.inode())
+    }
+
+    /// Takes `name` of the root directory from its place, if it is there.
+    fn put_aside(&mut self, name: &[u8]) -> Result<()> {
+        let parent = resolve(self.filesystem(), &self.session.caller, b"/", Links::Follow)?;
+        let aside = self.unfinished_name(parent.inode())?;
+        let paths = ([b"/", name].concat(), [b"/", &aside[..]].concat());
+        let names = Names {
+            session: self.session,
+        };
+        match names.rename(&paths.0, &paths.1, RenameMode::NoReplace) {
+            // Somebody else removed it.
+            Err(Error::File(filesystem::Error::NotFound)) => return Ok(()),
+            renamed => renamed?,
+        }
+        self.replaced.push(Replaced {
+            parent,
+            name: aside,
+            paths,
+        });
         Ok(())
     }
 
@@ -186,8 +317,10 @@ impl<'s> Restorer<'s> {
         Ok(HeldNode::take(self.filesystem(), found))
     }
 
+    /// A free name in `parent`. Those of what was replaced are taken: each is looked for behind them.
     fn unfinished_name(&self, parent: InodeId) -> Result<Vec<u8>> {
-        for number in 0..1_000 {
+        let taken = self.replaced.len();
+        for number in taken..taken + 1_000 {
             let name = format!("{UNFINISHED}{number}").into_bytes();
             match self.lookup(parent, &name) {
                 Err(Error::File(filesystem::Error::NotFound)) => return Ok(name),

@@ -30,11 +30,12 @@ pub(crate) enum HistoryRequest {
         path: Vec<u8>,
         behind: Option<Vec<u8>>,
     },
-    /// Brings back what was at `path`, to the path `to`.
+    /// Brings back what was at `path`, to the path `to`. `message`: of the snapshot of what goes and is in none; `None`: it just goes.
     Restore {
         id: [u8; 32],
         path: Vec<u8>,
         to: Vec<u8>,
+        message: Option<String>,
     },
     Retention,
     /// `rule`: as `Retention::encode` makes it.
