@@ -8,15 +8,13 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Stdio};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{MountPoint, Place};
+use support::{MountPoint, NOBODY, Place, as_nobody};
 
 const GIB: u64 = 1 << 30;
-
-const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -117,27 +115,6 @@ fn assert_kept(tree: &Path, back: &Path, has_xattrs: bool) {
     }
 }
 
-/// Runs a command with the key file as the user nobody, who becomes the owner of everything in `place`.
-fn as_nobody(place: &Place, arguments: &[&str]) -> Output {
-    use std::os::unix::process::CommandExt;
-    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    support::give(&place.path(""), NOBODY);
-    let binary = place.path("strongroom");
-    support::copy_program(env!("CARGO_BIN_EXE_strongroom"), &binary);
-    fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o700)).unwrap();
-    std::process::Command::new(binary)
-        .args(arguments)
-        .args(["--key-file", "key"])
-        .current_dir(place.path(""))
-        .env("XDG_RUNTIME_DIR", place.path("run"))
-        .env("XDG_CONFIG_HOME", place.path("config"))
-        .env("XDG_CACHE_HOME", place.path("cache"))
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output()
-        .unwrap()
-}
-
 /// Failed before: the mode came first, and forbade a normal user to set the attributes.
 #[test]
 fn what_may_only_be_read_keeps_its_extended_attributes() {
@@ -158,7 +135,9 @@ fn what_may_only_be_read_keeps_its_extended_attributes() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
     place.keyed(&["put", "t", "v:/"]);
-    let output = as_nobody(&place, &["get", "--json", "v:/t", "mine"]);
+    let output = as_nobody(&place, &["get", "--json", "v:/t", "mine"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     let account = json(std::str::from_utf8(&output.stdout).unwrap());
@@ -423,7 +402,9 @@ fn a_device_that_this_user_cannot_make_is_left_out_with_its_reason_and_the_rest_
     let place = Place::new();
     make_tree(&place.path("t"));
     place.keyed(&["put", "t", "v:/"]);
-    let output = as_nobody(&place, &["get", "--special", "v:/t", "mine", "--json"]);
+    let output = as_nobody(&place, &["get", "--special", "v:/t", "mine", "--json"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(8), "{said}");
     assert_eq!(

@@ -170,6 +170,39 @@ fn a_mistyped_code_is_typed_again_and_a_no_lets_nobody_in() {
     assert_eq!(listed.lines().count(), 1, "{listed}");
 }
 
+/// Goal: the new device asks for a code no sixth time, whoever answers it. Failed before: it asked without end.
+#[test]
+fn five_mistyped_codes_end_the_pairing_on_both_sides() {
+    let (place, url) = pushed();
+    let mut old = Terminal::start(
+        &place,
+        &["device", "add", "v", "--no-qr", "--key-file", "key"],
+    );
+    old.wait_for("and, when it asks for the code:");
+    let shown = old.wait_for("Waiting for the other device.");
+    let mut mistyped = shown.trim().to_owned();
+    let last = if mistyped.pop() == Some('0') {
+        '1'
+    } else {
+        '0'
+    };
+    mistyped.push(last);
+    let arguments = ["clone", "--pair", &url, "copy", "--key-file", "new-key"];
+    let mut new = Terminal::start(&place, &arguments);
+    for number in 1..=5 {
+        new.wait_for("code that the other device shows: ");
+        new.press(&format!("{mistyped}\n"));
+        new.wait_for(match number {
+            5 => "5 wrong codes were tried",
+            _ => "this is not the code that the other device shows",
+        });
+    }
+    assert_eq!(new.end(), Some(4), "{}", new.shown);
+    old.wait_for("5 wrong codes were tried");
+    assert_eq!(old.end(), Some(4), "{}", old.shown);
+    assert!(!place.path("copy").exists());
+}
+
 /// Goal: a vault that is mounted lets a device in as well, and a program can do it all.
 #[test]
 fn a_program_lets_a_device_into_a_mounted_vault() {

@@ -214,7 +214,9 @@ fn comes(path: &Path, words: &str) {
     }
 }
 
-/// Goal: two mounts stay in sync by themselves, both ways, and the last words before an unmount arrive.
+/// Goal: two mounts stay in sync by themselves, both ways, and the last words before an unmount arrive. Their log names the remote, and no
+/// file.
+/// SECURITY.md, claim 7.
 #[test]
 fn two_mounts_with_sync_show_what_the_other_writes() {
     if !Path::new("/dev/fuse").exists() {
@@ -241,10 +243,13 @@ fn two_mounts_with_sync_show_what_the_other_writes() {
     comes(&place.path("n/there"), "from one");
     fs::write(place.path("n/back"), "from two").unwrap();
     comes(&place.path("m/back"), "from two");
-    fs::write(place.path("m/last"), "words").unwrap();
+    fs::write(place.path("m/canary-last"), "words").unwrap();
     place.done(&["umount", "m"]);
-    comes(&place.path("n/last"), "words");
+    comes(&place.path("n/canary-last"), "words");
     place.done(&["umount", "n"]);
+    let logged = fs::read_to_string(place.path("state/strongroom/strongroom.log")).unwrap();
+    assert!(logged.contains("remote stick: pulled"), "{logged}");
+    assert!(!logged.contains("canary"), "{logged}");
 }
 
 /// Goal: `sync --watch` says each event, as text or as a line of JSON, and ends with an interrupt.

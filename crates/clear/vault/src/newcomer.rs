@@ -4,9 +4,14 @@
 //! Gives   a fingerprint to compare; a vault in which this device is a member and has its own key slot
 //! Never   sends the code, the secret or a private key, or trusts data at the remote that is not sealed with the code
 //! Spec    spec/11-sync.md, section 11.7
+//!
+//! Invariants
+//!  (1) A new device asks `PAIRING_TRIES` times at most: whoever answers in the place of the other device tries one code each time,
+//!      and nobody else counts that.                                                                      [11.7.4]
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use strongroom_crypto::{
@@ -21,7 +26,7 @@ use strongroom_sync::{Letter, Mailbox, Marker, Run};
 use crate::clock::now_s;
 use crate::clone::{CloneOptions, CloneProgress, CloneReport, LetIn, clone_as};
 use crate::create::passphrase_cost;
-use crate::pairing::{NOT_OPENED, PAIRING_LIFETIME, PairingError};
+use crate::pairing::{NOT_OPENED, PAIRING_LIFETIME, PAIRING_TRIES, PairingError};
 use crate::{Error, GoOn, Result};
 
 /// The longest name of a device, in bytes.
@@ -35,6 +40,8 @@ pub struct NewDevice {
     marker: Marker,
     secret: Secret,
     keys: NewDeviceKeys,
+    /// How often it may ask yet. (1)
+    tries_left: AtomicUsize,
 }
 
 /// One try of a code. When it is dropped, what it left at the remote is removed.
@@ -49,6 +56,7 @@ pub struct Asking {
     channel: Option<PairingChannel>,
     /// The request, sealed, until it is at the remote.
     to_send: Option<Vec<u8>>,
+    is_last: bool,
 }
 
 /// What a look at the remote came to.
@@ -116,6 +124,7 @@ impl NewDevice {
             remote,
             marker,
             secret,
+            tries_left: AtomicUsize::new(PAIRING_TRIES),
         })
     }
 
@@ -125,13 +134,26 @@ impl NewDevice {
         self.keys.newcomer().fingerprint()
     }
 
+    /// Whether this device may ask once more.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        self.tries_left.load(Ordering::Relaxed) > 0
+    }
+
     /// Asks the device that shows `code` to let this one in. Look for the answer (`Asking::look`) about every `PAIRING_LOOK_EVERY`.
     ///
     /// # Errors
-    /// `Pairing` (`NoOffer`), `Remote`.
+    /// `Pairing`: `NoOffer`, `TriesUsed` if it has asked `PAIRING_TRIES` times; `Remote`.
     pub fn ask(&self, code: &PairingCode, now: Instant) -> Result<Asking> {
         let remote = &*self.remote;
         let mailbox = offered(remote, code)?;
+        let taken = self
+            .tries_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        // (1)
+        let left = taken.map_err(|_| PairingError::TriesUsed)?;
         let run = Run::random(&SystemRandom)?;
         let (side, at) = (PairingSide::New, self.marker.remote);
         let handshake = Handshake::begin(side, code, at, &SystemRandom)?;
@@ -145,6 +167,7 @@ impl NewDevice {
             handshake: Some(handshake),
             channel: None,
             to_send: None,
+            is_last: left == 1,
         };
         asking.put(Letter::Hello, &hello)?;
         Ok(asking)
@@ -183,7 +206,7 @@ impl Asking {
     /// Looks once whether the other device said something. After an error of the remote it can look again.
     ///
     /// # Errors
-    /// `Pairing`: `WrongCode`, `Refused`, `Withdrawn`, `NoAnswer`; `RemoteUntrue`, `Remote`.
+    /// `Pairing`: `WrongCode`, or `TriesUsed` if the device may not ask again; `Refused`, `Withdrawn`, `NoAnswer`; `RemoteUntrue`, `Remote`.
     pub fn look(&mut self, now: Instant) -> Result<AskingStep> {
         if now.saturating_duration_since(self.begun) > PAIRING_LIFETIME {
             return Err(PairingError::NoAnswer.into());
@@ -221,7 +244,11 @@ impl Asking {
 
     fn understand(&self, answer: &[u8]) -> Result<AskingStep> {
         if answer == NOT_OPENED {
-            return Err(PairingError::WrongCode.into());
+            let wrong = match self.is_last {
+                true => PairingError::TriesUsed,
+                false => PairingError::WrongCode,
+            };
+            return Err(wrong.into());
         }
         let opened = self.channel.as_ref();
         let opened = opened.and_then(|channel| channel.open(PairingMessage::Answer, answer));

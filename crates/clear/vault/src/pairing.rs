@@ -9,7 +9,7 @@ use crate::Error;
 /// How long a pairing code is good.
 pub const PAIRING_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// How often a pairing code can be tried, by whomever.
+/// How often a pairing code can be tried, by whomever, and how often a new device asks.
 pub const PAIRING_TRIES: usize = 5;
 
 /// How often each side should look for what the other one said.
@@ -34,10 +34,10 @@ pub enum PairingError {
     /// Caller: on the new device, the code is not the one that the other device shows.
     #[error("this is not the code that the other device shows; type it again")]
     WrongCode,
-    /// Caller or tampering: on the old device, every try was used up.
+    /// Caller or tampering: on either device, every try was used up.
     #[error(
-        "5 wrong codes were tried, so the code is no longer valid. If that was not you, somebody else can write to the remote; `strongroom \
-         device add` shows a new code"
+        "5 wrong codes were tried, so the code is no longer valid. If that was not you, somebody else can write to the remote. To begin \
+         again, run `strongroom device add` on the device that has the vault: it shows a new code"
     )]
     TriesUsed,
     /// Caller: on the old device, nobody came in time.

@@ -225,8 +225,7 @@ pub(super) fn clone_paired(arguments: &Clone) -> Result<()> {
     say_fingerprint(arguments, &device)?;
     let admitted = loop {
         match wait(&device, &code) {
-            // The other device counts how often.
-            Err(failure) if is_wrong(&failure) && io::stdin().is_terminal() => {
+            Err(failure) if is_wrong(&failure) && device.may_ask() && io::stdin().is_terminal() => {
                 code = ask_code(&arguments.url, Some(failure))?;
             }
             waited => break waited?,

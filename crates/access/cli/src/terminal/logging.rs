@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) The log takes at most twice `LOG_BYTES_MAX`, plus one line for each process that writes at the same moment.
 //!  (2) Logging never waits for a lock that another process holds.
+//!  (3) Nobody else can read or write a log file of this user, also one that was there before.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat};
+use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, openat, renameat};
+use rustix::process::geteuid;
 use strongroom::filesystem::Timestamp;
 
 use crate::terminal::printable;
@@ -165,11 +167,15 @@ impl LogFile {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(openat(&self.folder, &self.name, flags, mode)?);
-        if file.metadata()?.is_file() {
-            Ok(file)
-        } else {
-            Err(io::Error::other("it is not a regular file"))
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
         }
+        // (3). Of another's file the mode is not ours to change.
+        if found.uid() == geteuid().as_raw() && found.mode() & 0o077 != 0 {
+            fchmod(&file, mode)?;
+        }
+        Ok(file)
     }
 
     fn append(&self, line: &str) -> io::Result<()> {
@@ -245,6 +251,21 @@ mod tests {
             (mode(&path), mode(&place.path().join("state"))),
             (0o600, 0o700)
         );
+    }
+
+    /// Goal: a log file that was there before is readable by nobody else. Failed before: only a file that the log made itself was.
+    /// SECURITY.md, claim 7.
+    #[test]
+    fn a_log_file_that_others_could_read_becomes_its_users_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("my.log");
+        fs::write(&path, "a line of before\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        LogFile::new(&path).unwrap().append("another").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let logged = fs::read_to_string(&path).unwrap();
+        assert!(logged.starts_with("a line of before\n"), "{logged}");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub(crate) mod terminal;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -171,6 +173,29 @@ pub(crate) fn give(path: &Path, user: u32) {
             give(&entry.unwrap().path(), user);
         }
     }
+}
+
+/// The user nobody.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// A command with the key file as the user nobody, who becomes the owner of everything in `place`.
+pub(crate) fn as_nobody(place: &Place, arguments: &[&str]) -> Command {
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    give(&place.path(""), NOBODY);
+    let binary = place.path("strongroom");
+    copy_program(env!("CARGO_BIN_EXE_strongroom"), &binary);
+    fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o700)).unwrap();
+    let mut command = Command::new(binary);
+    command
+        .args(arguments)
+        .args(["--key-file", "key"])
+        .current_dir(place.path(""))
+        .env("XDG_RUNTIME_DIR", place.path("run"))
+        .env("XDG_CONFIG_HOME", place.path("config"))
+        .env("XDG_CACHE_HOME", place.path("cache"))
+        .uid(NOBODY)
+        .gid(NOBODY);
+    command
 }
 
 /// Takes the mount away also when the test fails.

@@ -71,7 +71,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let row = rows(session)?.into_iter().find(|row| row.name == name);
             let row = row.ok_or(Error::UnknownRemote(name))?;
             check_not_alone(session, row.number, &row.name)?;
-            change(session, |writer| writer.remove_remote(row.number)).map(Into::into)
+            change(session, |writer| writer.remove_remote(row.number))?;
+            // Nobody may ever join it, and seal it again under other keys.
+            session.vault.remove_what_came().map(Into::into)
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
         RemoteRequest::Missing { remote, limit } => {

@@ -109,6 +109,10 @@ impl OpenVault {
         if !is_published(self)? {
             return Ok(Step::Unpublished);
         }
+        // What a pull left that was cut off may be sealed under them. Of a remote that there is, all under such keys has been joined.
+        if self.filesystem.engine().reader()?.remotes()?.is_empty() {
+            self.remove_what_came()?;
+        }
         // (1). Nothing is sealed under an earlier epoch any more, so all that is durable stays under `first` or a later one.
         self.records.reseal(&self.filesystem, || {
             self.on_keys(|keys| keys.forget_before(first, &self.filesystem))

@@ -22,6 +22,7 @@ use crate::execute::locks::Locks;
 use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
+use crate::incoming;
 use crate::keyring::held_keys::{HeldKeys, Installed, ROTATION};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
@@ -189,6 +190,14 @@ impl OpenVault {
             .keep_setting(ROTATION, &newest.0.to_le_bytes())?;
         self.rotating.wake();
         Ok(())
+    }
+
+    /// Removes what came from remotes and was not joined. A pull that is under way ends with `RemoteBusy`.
+    pub(crate) fn remove_what_came(&self) -> Result<()> {
+        let _turn = self.joining.lock();
+        let folder = self.with_keys(|keys| keys.folder().clone());
+        incoming::take_back(&folder, &self.filesystem)?;
+        incoming::remove(&folder)
     }
 
     /// Runs `work` on the keys; what is shown of them is true of them afterwards.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use strongroom::filesystem::{Error as FileError, SetAttributes};
 use strongroom::{
@@ -658,6 +658,37 @@ fn nobody_removes_at_the_remote_what_a_device_that_was_away_may_need() {
     prune();
     assert!(bytes_in(&remote.join("segments")) < 12 << 20);
     devices.assert_same();
+}
+
+/// Goal: what a device let go stays at the remote for 180 days after it last said that it needs it, and no longer. Method: what it said there
+/// is made older. Failed before: no test noticed how long others keep it. SECURITY.md, claim 21.
+#[test]
+fn what_a_device_needs_that_was_away_for_half_a_year_may_go() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    evict(one);
+    two.remove_file("/big").unwrap();
+    forget_history(two);
+    devices.sync(1);
+    let remote = devices.place.directory.path().join("remote");
+    let (said, _) = files(&remote.join("needs")).remove(0);
+    let prune_after = |days: u64| {
+        let since = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+        let file = fs::File::options().write(true).open(&said).unwrap();
+        file.set_modified(since).unwrap();
+        let pruned = two.prune_remote(CLONED_FROM, Duration::ZERO, &mut |_| GoOn::Yes);
+        pruned.unwrap()
+    };
+    assert!(prune_after(179).waiting_bytes > 9 << 20);
+    assert!(bytes_in(&remote.join("segments")) > 9 << 20);
+    prune_after(181);
+    assert!(bytes_in(&remote.join("segments")) < 9 << 20);
+    let lost = one.read("/big").unwrap_err();
+    let is_it = matches!(lost, Error::File(FileError::LostAtRemote(_)));
+    assert!(is_it, "{lost:?}");
 }
 
 /// Goal: what an eviction said at the remote, and was killed before it could note that, goes like all that is not needed. Method: the name

@@ -455,3 +455,49 @@ fn acts_as(kept: &Path, old: &[u8], header: &[u8], secret: &Secret) -> bool {
     keyring.act_as(&replica).unwrap();
     keyring.follow(header).is_ok()
 }
+
+/// Goal: after a rotation nothing of the folder is sealed under an earlier key, nor what an interrupted pull brought from a remote that was
+/// removed since. Method: the pull is stopped after its first object; for the second half, what had come is put back as an earlier version
+/// left it. Failed before: the folder `incoming` stayed for ever, under the keys of its time.
+/// SECURITY.md, claim 6.
+#[test]
+fn what_came_from_a_remote_that_was_removed_does_not_stay_under_keys_that_go() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let two = &devices.vaults[1];
+    for number in 0..3 {
+        two.write(format!("/new{number}"), content(3 << 20, 40 + number))
+            .unwrap();
+        devices.sync(1);
+    }
+    devices.open_quietly(0);
+    let one = &devices.vaults[0];
+    let mut steps = 0;
+    let stopped = one.pull(crate::NAME, &mut |_| {
+        steps += 1;
+        match steps {
+            1 => GoOn::Yes,
+            _ => GoOn::No,
+        }
+    });
+    assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+    let came = devices.folder(0).join("incoming");
+    let aside = devices.place.directory.path().join("aside");
+    copy_folder(&came, &aside);
+    assert!(fs::read_dir(&aside).unwrap().count() > 0);
+    one.remove_remote(crate::NAME).unwrap();
+    assert!(!came.exists());
+    copy_folder(&aside, &came);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    seal_again(&devices, 0);
+    let rotation = one.rotation().unwrap();
+    assert_eq!((rotation.oldest_epoch, rotation.newest_epoch), (1, 1));
+    assert!(!came.exists());
+    // Where the header of a segment says its epoch: [3.2].
+    for (path, bytes) in crate::evict::files(&devices.folder(0).join("segments")) {
+        assert_eq!(bytes[28..32], [1, 0, 0, 0], "{path:?}");
+    }
+    assert_eq!(one.read("/big").unwrap(), content(9 << 20, 2));
+}
