@@ -29,7 +29,7 @@ use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::incoming::read_segment;
 use crate::limits::PUSH_PAGE;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
-use crate::remotes::{RemoteProgress, go_on, headers_at};
+use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
     NamedFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
@@ -214,6 +214,10 @@ impl Attempt<'_> {
             let is_known = object.is_empty() && self.report.publications > 0;
             if !is_known && self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
+            }
+            // Without a publication that is known, the log was listed just now.
+            if !object.is_empty() && last > 0 && self.report.publications == 0 {
+                check_for_gap(self.remote, last + 1)?;
             }
             if object.is_empty() {
                 // What it would have retired is live after all; the log may be longer than anybody needs.

@@ -266,8 +266,9 @@ impl Vault {
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
     pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
         let mut last = self.remote_row(row.number)?.last;
+        let mut newest = 0;
         if last == 0 {
-            let newest = newest_number(remote)?;
+            newest = newest_number(remote)?;
             if newest == 0 {
                 return Ok(0);
             }
@@ -278,6 +279,11 @@ impl Vault {
             match remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)? {
                 Some(object) => {
                     last = self.take_publication(row.number, last + 1, &object, false)?
+                }
+                // A later one was listed.                                                                  [11.3.8]
+                None if last < newest => {
+                    let object = name.to_string();
+                    return Err(strongroom_sync::Error::Missing { object }.into());
                 }
                 None => return Ok(last),
             }
@@ -436,6 +442,21 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
         .iter()
         .filter_map(|one| publication_number(&one.name));
     Ok(numbers.max().unwrap_or(0))
+}
+
+/// Refuses a log that lacks publication `next`, behind the last that is known, and has later ones: what is behind the gap would never come,
+/// and whoever publishes in it parts what others can read.                                                      [11.3.8]
+///
+/// # Errors
+/// `Remote` with `Missing`.
+pub(crate) fn check_for_gap(remote: &dyn Remote, next: u64) -> Result<()> {
+    let name = publication_name(next);
+    // It may have come just now, with those behind it: whoever looks next, or publishes, meets it.
+    if next <= newest_number(remote)? && !remote.has(&name)? {
+        let object = name.to_string();
+        return Err(strongroom_sync::Error::Missing { object }.into());
+    }
+    Ok(())
 }
 
 /// The headers that a remote lists, by generation and hash, newest first.
