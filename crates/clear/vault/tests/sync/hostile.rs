@@ -195,6 +195,49 @@ fn a_gap_at_the_beginning_of_a_log_is_filled_by_nobody_to_whom_it_is_new() {
     assert!(!oldest.exists());
 }
 
+/// Goal: a remote that lost only its marker is the same one for all devices when a device removes and adds it. Failed before: the marker got
+/// another id, and every other device refused the remote from then on.
+#[test]
+fn a_remote_that_lost_its_marker_gets_it_again_when_it_is_added() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let marker = remote(&devices).join("strongroom.json");
+    let bytes = fs::read(&marker).unwrap();
+    let one = &devices.vaults[0];
+    fs::remove_file(&marker).unwrap();
+    one.remove_remote(NAME).unwrap();
+    one.add_remote(NAME, &devices.address()).unwrap();
+    assert!(fs::read(&marker).unwrap() == bytes);
+    // Under another name too: a remote that alone has content which is away cannot be removed.
+    fs::remove_file(&marker).unwrap();
+    one.add_remote("again", &devices.address()).unwrap();
+    assert!(fs::read(&marker).unwrap() == bytes);
+    one.remove_remote("again").unwrap();
+    one.write("/later", b"1").unwrap();
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: a place that has something and says neither by a marker nor by its log which remote it is becomes no other one. Method: a vault that
+/// has no key for the log adds it, then one that finds no more than a header there. Failed before: it got a marker with another id.
+#[test]
+fn a_remote_without_a_marker_that_proves_nothing_is_refused_and_nothing_is_written() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    fs::remove_file(remote(&devices).join("strongroom.json")).unwrap();
+    let (_place, stranger) = Place::new();
+    let refused = |vault: &Vault| {
+        let before = super::evict::files(&remote(&devices));
+        let error = vault.add_remote("again", &devices.address()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("has lost strongroom.json"), "{said}");
+        assert!(super::evict::files(&remote(&devices)) == before);
+    };
+    refused(&stranger);
+    fs::remove_dir_all(remote(&devices).join("publications")).unwrap();
+    refused(one);
+}
+
 /// Goal: files that other programs put into the folder of a remote are in nobody's way.
 #[test]
 fn files_that_are_no_objects_disturb_nobody() {
