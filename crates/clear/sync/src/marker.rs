@@ -60,18 +60,27 @@ impl Marker {
     /// The remote at `address`, which says that it is this one of this vault.
     ///
     /// # Errors
-    /// `Missing`, `OtherVault`, `OtherRemote`; those of `read` and of the address.
+    /// As `check`; those of the address.
     pub fn reach(self, address: &str) -> Result<Arc<dyn Remote>> {
         let remote = Address::parse(address)?.open()?;
+        self.check(&*remote)?;
+        Ok(remote)
+    }
+
+    /// Refuses a remote that does not say that it is this one of this vault.
+    ///
+    /// # Errors
+    /// `Missing`, `OtherVault`, `OtherRemote`; those of `read`.
+    pub fn check(self, remote: &dyn Remote) -> Result<()> {
         // It was there when the remote was added.
-        let found = Self::read(&*remote)?.ok_or_else(|| Error::Missing {
+        let found = Self::read(remote)?.ok_or_else(|| Error::Missing {
             object: MARKER.to_owned(),
         })?;
         if found.vault != self.vault {
             return Err(Error::OtherVault);
         }
         match found.remote == self.remote {
-            true => Ok(remote),
+            true => Ok(()),
             false => Err(Error::OtherRemote),
         }
     }

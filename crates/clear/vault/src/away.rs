@@ -2,7 +2,7 @@
 //!
 //! Takes   the rows about remotes, with the hash under which the segment was published at each
 //! Gives   the published bytes, or the reason why no remote has given them
-//! Never   gives bytes with another hash, or holds a lock during a request
+//! Never   gives bytes with another hash, calls content lost because of a remote that lost its marker, or holds a lock during a request
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! A remote that failed after a wait is skipped for as long as that wait took. So readers of a mount wait at most half of the time.
@@ -59,15 +59,25 @@ impl RemoteSegments {
     fn fetch_from(&self, place: &AtRemote, is_it: &dyn Fn(&[u8]) -> bool) -> Result<Answer> {
         let remote = self.pace.limit(self.reach(place)?);
         let name = segment_name(&place.hash);
-        let others = Answer::Lost("its copy is not what was pushed");
-        Ok(match remote.read(&name, SEGMENT_OBJECT_BYTES_MAX) {
+        let why = match remote.read(&name, SEGMENT_OBJECT_BYTES_MAX) {
             Ok(Some(bytes)) if object_hash(&bytes) == place.hash && is_it(&bytes) => {
-                Answer::Proven(bytes)
+                return Ok(Answer::Proven(bytes));
             }
-            Ok(Some(_)) | Err(RemoteError::TooLong { .. }) => others,
-            Ok(None) => Answer::Lost("it no longer has the content"),
+            Ok(Some(_)) | Err(RemoteError::TooLong { .. }) => "its copy is not what was pushed",
+            Ok(None) => "it no longer has the content",
             Err(error) => return Err(error.into()),
-        })
+        };
+        // A store that is gone as a whole says the same of everything.                                       [11.9.4]
+        self.marker(place).check(&*remote)?;
+        Ok(Answer::Lost(why))
+    }
+
+    /// What the remote says that it is, as it said when it was added.
+    fn marker(&self, place: &AtRemote) -> Marker {
+        Marker {
+            vault: self.vault,
+            remote: RemoteId(place.remote.id),
+        }
     }
 
     /// The remote, which says that it is the one that was added; one that was reached before is not asked again.
@@ -81,11 +91,7 @@ impl RemoteSegments {
         {
             return Ok(Arc::clone(remote));
         }
-        let remote = Marker {
-            vault: self.vault,
-            remote: RemoteId(place.remote.id),
-        }
-        .reach(&address)?;
+        let remote = self.marker(place).reach(&address)?;
         if !Address::parse(&address)?.is_folder() {
             let reached = Some((address, Arc::clone(&remote)));
             self.known.lock().entry(number).or_default().reached = reached;
@@ -136,6 +142,7 @@ impl SegmentSource for RemoteSegments {
                         SyncError::Missing { .. } | SyncError::OtherVault | SyncError::OtherRemote,
                     ),
                 ) => {
+                    self.known.lock().entry(number).or_default().reached = None;
                     reasons.push(format!("{name}: {error}"));
                     may_come = true;
                 }

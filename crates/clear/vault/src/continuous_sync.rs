@@ -417,6 +417,7 @@ fn round(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::ops::Range;
     use std::path::{Path, PathBuf};
@@ -666,7 +667,7 @@ mod tests {
         scene.devices[0].places[0].poll_at = Instant::now() + Duration::from_secs(600);
         scene.devices[0].look(&scene.ending).unwrap();
         assert_eq!(counts.take(), (0, 0));
-        // Is there a next publication; the segment, the record; is the last publication still there; the next one.
+        // Is there a next publication; the segment, the record; is the last publication still there; is there a later one; the next one.
         for count in [1, 10] {
             for number in 0..count {
                 let name = format!("/letter{number}");
@@ -674,7 +675,7 @@ mod tests {
                 scene.devices[0].vault.write(&name, &content).unwrap();
             }
             scene.look(0);
-            assert_eq!(counts.take().0, 5, "{count} files");
+            assert_eq!(counts.take().0, 6, "{count} files");
         }
         let pushed = ["stick 0 down 1 up"; 2];
         assert_eq!(scene.events(), pushed);
@@ -719,14 +720,14 @@ mod tests {
                 SystemRandom.fill(&mut content).unwrap();
                 vaults[0].write(&name, &content).unwrap();
             }
-            // Is there a next publication; the segment, the record; is the last publication still there; the next one.
+            // Is there a next publication; the segment, the record; is the last publication still there; is there a later one; the next.
             scene.look(0);
             let up = counts[0].take();
             // The publication, that there is none behind it, the segment, the record.
             scene.look(1);
             let down = counts[1].take();
             let what = format!("{count} files: up {up:?}, down {down:?}");
-            assert_eq!((up.0, down.0), (5, 4), "{what}");
+            assert_eq!((up.0, down.0), (6, 4), "{what}");
             for (_, bytes) in [up, down] {
                 assert!(all.contains(&bytes), "{what}");
             }
@@ -774,6 +775,36 @@ mod tests {
         scene.look(0);
         let one = &scene.devices[0].vault;
         assert_eq!(one.read("/letter").unwrap(), b"dear");
+    }
+
+    /// Goal: a look that has something to push fills no gap in the log of a remote. Method: another device publishes twice, the first of it is
+    /// lost, and this device has seen neither. Failed before: it published in the gap, and what was behind it was another history.
+    #[test]
+    fn a_look_with_something_to_push_fills_no_gap_in_the_log() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let folder = scene.remote().join("publications");
+        let all = || -> BTreeSet<PathBuf> {
+            let entries = fs::read_dir(&folder).unwrap();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        };
+        let two = scene.devices[1].vault.clone();
+        let publish = |name: &str| {
+            two.write(name, "of two").unwrap();
+            two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        };
+        publish("/first");
+        let lost = all().pop_last().unwrap();
+        publish("/second");
+        fs::remove_file(&lost).unwrap();
+        let before = all();
+        scene.events();
+        scene.devices[0].vault.write("/mine", "of one").unwrap();
+        scene.look(0);
+        assert_eq!(all(), before);
+        let name = lost.file_name().unwrap().to_str().unwrap();
+        let said = format!("stick failed: the remote has lost publications/{name}");
+        assert_eq!(scene.events(), [said]);
     }
 
     #[test]

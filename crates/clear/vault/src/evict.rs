@@ -284,7 +284,9 @@ impl Vault {
     fn say_needs(&self, number: u64, remote: &dyn Remote, needs: Needs) -> Result<()> {
         let row = self.remote_row(number)?;
         let (_, said) = row.needs;
-        let is_needed = needs == Needs::Soon || self.information()?.away_bytes > 0;
+        let is_needed = needs == Needs::Soon
+            || self.information()?.away_bytes > 0
+            || said > 0 && self.has_given_up(number)?;
         let note = |number, renames| {
             self.ask_for::<()>(&Request::Remote(RemoteRequest::NoteNeeds {
                 remote: row.number,
@@ -322,6 +324,13 @@ impl Vault {
             _ if said == row.last => Ok(()),
             _ => removed(remote, &needs_name(&name, said)),
         }
+    }
+
+    /// Whether something lives in segments that the remote is noted to have, and that were given up as lost: it may have them again, and
+    /// then a repair fetches them.                                                                               [11.9.2]
+    fn has_given_up(&self, number: u64) -> Result<bool> {
+        let given_up = self.segments_of(WhichSegments::GivenUp, None)?;
+        Ok(given_up.iter().any(|one| one.remote == number))
     }
 
     /// Says nothing more at a remote that is about to be forgotten; what it does not hear, it believes for a while.

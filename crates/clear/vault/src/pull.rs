@@ -30,7 +30,7 @@ use crate::incoming::{
 };
 use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
-use crate::remotes::{RemoteProgress, go_on, headers_at, is_unreachable, newest_number, vault_id};
+use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at, is_unreachable, vault_id};
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
@@ -278,18 +278,9 @@ impl Vault {
         {
             return Ok(Pulled::Nothing);
         }
-        // What is behind a gap would never come, and whoever pushes into it parts what others can read.            [11.3.8]
         let is_asked = start == Start::Base || nothing && reached == Reached::Now;
         if is_asked && pulled == Pulled::Whole {
-            let next = first + found.len() as u64;
-            if next <= newest_number(remote)? {
-                let name = publication_name(next);
-                // It may have come just now, with those behind it: then it is for the next pull.
-                if !remote.has(&name)? {
-                    let object = name.to_string();
-                    return Err(strongroom_sync::Error::Missing { object }.into());
-                }
-            }
+            check_for_gap(remote, first + found.len() as u64)?;
         }
         // A push that has not ended is left until it has.
         let Some(whole) = found.iter().rposition(is_head) else {

@@ -29,7 +29,7 @@ use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::incoming::read_segment;
 use crate::limits::PUSH_PAGE;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
-use crate::remotes::{RemoteProgress, go_on, headers_at};
+use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
     NamedFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
@@ -214,6 +214,10 @@ impl Attempt<'_> {
             let is_known = object.is_empty() && self.report.publications > 0;
             if !is_known && self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
+            }
+            // Without a publication that is known, the log was listed just now.
+            if !object.is_empty() && last > 0 && self.report.publications == 0 {
+                check_for_gap(self.remote, last + 1)?;
             }
             if object.is_empty() {
                 // What it would have retired is live after all; the log may be longer than anybody needs.
@@ -416,7 +420,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Creates what is missing.                                                                              (1)
+    /// Creates what is missing. What is there with another length is refused.                               (1)
     fn upload(
         &mut self,
         missing: Vec<VaultObject>,
@@ -437,8 +441,12 @@ impl Attempt<'_> {
                     VaultObject::Revision { id, epoch } => revision_name(&id, Epoch(epoch), &hash),
                 };
                 let len = bytes.len() as u64;
-                let is_new =
-                    there.get(name.as_str()) != Some(&len) && create(remote, &name, bytes)?;
+                let is_new = match there.get(name.as_str()) {
+                    Some(found) if *found == len => false,
+                    // Nothing takes its place, and nobody could read it.                                       [11.4.1]
+                    Some(_) => return Err(of_other_length(&name)),
+                    None => create(remote, &name, bytes)?,
+                };
                 Ok((UploadedObject { object, hash, len }, is_new))
             },
             &mut |(one, is_new): (UploadedObject, bool)| {
@@ -481,6 +489,14 @@ fn again_record(record: &PublishedRevision) -> UploadedObject {
 
 fn create(remote: &dyn Remote, name: &ObjectName, bytes: Vec<u8>) -> Result<bool> {
     Ok(remote.create(name, bytes)? == Created::New)
+}
+
+fn of_other_length(name: &ObjectName) -> Error {
+    let damaged = strongroom_sync::Error::Damaged {
+        object: name.to_string(),
+        why: "it has another length than the file here; delete it there, then push again",
+    };
+    damaged.into()
 }
 
 /// The bytes of an object in the vault folder, which are whole.

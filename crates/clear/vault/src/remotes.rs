@@ -18,8 +18,8 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, Marker, follow, header_name, header_parts, in_parallel, object_hash, publication_name,
-    publication_number, revision_name, segment_name,
+    Live, MARKER, Marker, follow, header_name, header_parts, in_parallel, object_hash,
+    publication_name, publication_number, revision_name, segment_name,
 };
 
 use crate::folder::Folder;
@@ -95,11 +95,12 @@ impl Vault {
         Ok(self.remote_rows()?.into_iter().map(shown).collect())
     }
 
-    /// Adds the remote at `address` under `name`: an empty place, which becomes this vault's, or one that it has already.
+    /// Adds the remote at `address` under `name`: an empty place, which becomes this vault's, or one that it has already. One that lost its
+    /// marker gets it again.
     ///
     /// # Errors
-    /// `RemoteNameTaken`; `Remote` if it cannot be reached, refuses access, belongs to another vault, or cannot create an object only
-    /// where there is none of its name.
+    /// `RemoteNameTaken`; `Remote` if it cannot be reached, refuses access, belongs to another vault, cannot create an object only
+    /// where there is none of its name, or lost its marker and has nothing that says which remote it is.
     pub fn add_remote(&self, name: &str, address: &str) -> Result<()> {
         self.add_remote_with(name, address, Removal::default())
     }
@@ -125,12 +126,10 @@ impl Vault {
         let marker = match Marker::read(&*remote)? {
             Some(marker) => marker,
             None => {
+                let remote_id = self.id_for_marker(&*remote)?;
                 if probe(&*remote)? == CreateOnly::Broken {
                     return Err(Error::RemoteNotCreateOnly);
                 }
-                let mut id = [0; 16];
-                SystemRandom.fill(&mut id)?;
-                let remote_id = RemoteId(id);
                 Marker {
                     vault,
                     remote: remote_id,
@@ -148,6 +147,28 @@ impl Vault {
             keeps: removal == Removal::Never,
         }))?;
         Ok(())
+    }
+
+    /// The id of a remote that has no marker: the one that its log names if it only lost the marker, or a new one for an empty place. With
+    /// another id than that of its log, no other device could use it any more.                                [11.1.6]
+    fn id_for_marker(&self, remote: &dyn Remote) -> Result<RemoteId> {
+        let newest = newest_number(remote)?;
+        if newest == 0 && headers_at(remote)?.is_empty() {
+            let mut id = [0; 16];
+            SystemRandom.fill(&mut id)?;
+            return Ok(RemoteId(id));
+        }
+        let lost = strongroom_sync::Error::Missing {
+            object: MARKER.to_owned(),
+        };
+        if newest == 0 {
+            return Err(lost.into());
+        }
+        match self.open_at(remote, newest) {
+            // It is of another vault, or was sealed under keys that are not here.
+            Err(Error::RemoteUntrue(_)) => Err(lost.into()),
+            opened => Ok(opened?.body.remote),
+        }
     }
 
     /// Forgets a remote. What is there stays there.
@@ -266,8 +287,9 @@ impl Vault {
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
     pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
         let mut last = self.remote_row(row.number)?.last;
+        let mut newest = 0;
         if last == 0 {
-            let newest = newest_number(remote)?;
+            newest = newest_number(remote)?;
             if newest == 0 {
                 return Ok(0);
             }
@@ -278,6 +300,11 @@ impl Vault {
             match remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)? {
                 Some(object) => {
                     last = self.take_publication(row.number, last + 1, &object, false)?
+                }
+                // A later one was listed.                                                                  [11.3.8]
+                None if last < newest => {
+                    let object = name.to_string();
+                    return Err(strongroom_sync::Error::Missing { object }.into());
                 }
                 None => return Ok(last),
             }
@@ -436,6 +463,21 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
         .iter()
         .filter_map(|one| publication_number(&one.name));
     Ok(numbers.max().unwrap_or(0))
+}
+
+/// Refuses a log that lacks publication `next`, behind the last that is known, and has later ones: what is behind the gap would never come,
+/// and whoever publishes in it parts what others can read.                                                      [11.3.8]
+///
+/// # Errors
+/// `Remote` with `Missing`.
+pub(crate) fn check_for_gap(remote: &dyn Remote, next: u64) -> Result<()> {
+    let name = publication_name(next);
+    // It may have come just now, with those behind it: whoever looks next, or publishes, meets it.
+    if next <= newest_number(remote)? && !remote.has(&name)? {
+        let object = name.to_string();
+        return Err(strongroom_sync::Error::Missing { object }.into());
+    }
+    Ok(())
 }
 
 /// The headers that a remote lists, by generation and hash, newest first.

@@ -235,6 +235,41 @@ fn a_push_stopped_anywhere_goes_on_without_sending_again_what_arrived() {
     assert_filled(&pushed.open("clone"));
 }
 
+/// Goal: what lies at a remote with another length than it was sent with does not count as uploaded. Method: a push is stopped behind its
+/// first segment, and the object is cut. Failed before: creating it found its name taken, and the push published what nobody could read.
+#[test]
+fn a_push_names_an_object_that_was_cut_at_the_remote_and_publishes_nothing() {
+    let pushed = Pushed::new();
+    fill(&pushed.vault);
+    let stopped = pushed
+        .vault
+        .push(NAME, &mut |progress| match progress.bytes {
+            0 => GoOn::Yes,
+            _ => GoOn::No,
+        });
+    assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+    let objects = pushed.objects();
+    let mut segments = objects
+        .iter()
+        .filter(|(name, _)| name.starts_with("segments/"));
+    let (name, bytes) = segments.next().unwrap();
+    let object = pushed.remote().join(name);
+    fs::write(&object, &bytes[..bytes.len() / 2]).unwrap();
+    let error = pushed.vault.push(NAME, &mut |_| GoOn::Yes).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains(name.as_str()) && said.contains("another length"),
+        "{said}"
+    );
+    let is_publication = |name: &String| name.starts_with("publications/");
+    assert!(!pushed.objects().keys().any(is_publication));
+    // As the message says.
+    fs::remove_file(&object).unwrap();
+    pushed.push();
+    pushed.clone_into("clone").unwrap();
+    assert_filled(&pushed.open("clone"));
+}
+
 /// Failed before: the call inside waited for the one outside, and so for itself.
 #[test]
 fn a_progress_function_that_uses_a_remote_is_refused_and_the_call_goes_on() {

@@ -7,8 +7,11 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use strongroom::filesystem::Error as FileError;
 use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, OpenOptions, SyncEvent, Vault, clone};
+use strongroom_remote::{Address, ObjectName, Remote};
 use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
+use strongroom_sync::MARKER;
 
 use support::{Place, content};
 
@@ -140,6 +143,56 @@ fn what_is_published_is_heard_of_and_nobody_asks_while_nothing_happens() {
     });
     drop((of_one, of_two));
     assert_eq!(*failed.lock(), [""; 0]);
+}
+
+/// Takes everything away from a remote that is not a publication; a server removes all but the newest of those.
+fn take_away(remote: &dyn Remote) -> Vec<(ObjectName, Vec<u8>)> {
+    let mut names = vec![MARKER.to_owned()];
+    for kind in ["headers", "revisions", "segments"] {
+        let listed = remote.list(kind).unwrap().into_iter();
+        names.extend(listed.map(|one| format!("{kind}/{}", one.name)));
+    }
+    let taken = names.into_iter().map(|name| {
+        let name = ObjectName::new(name).unwrap();
+        let bytes = remote.read(&name, 32 << 20).unwrap().unwrap();
+        remote.remove(&name).unwrap();
+        (name, bytes)
+    });
+    taken.collect()
+}
+
+/// Goal: a store that is gone as a whole has lost nothing of what is away. Method: a file is read, so that the store was reached; then all that
+/// a fetch asks for goes, and comes again. Failed before: the marker was not read again, and everything was given up as lost.
+#[test]
+fn a_store_that_is_gone_as_a_whole_has_lost_nothing() {
+    let served = Served::new(Quota::default());
+    let (_place, vault) = Place::new();
+    vault.add_remote("server", &served.url("v")).unwrap();
+    for number in 0..3 {
+        let bytes = content(3 << 20, number);
+        vault.write(format!("/{number}"), bytes).unwrap();
+        vault.push("server", &mut |_| GoOn::Yes).unwrap();
+    }
+    let evicted = vault.evict(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(evicted.segments >= 3, "{evicted:?}");
+    assert!(vault.read("/0").unwrap() == content(3 << 20, 0));
+    let away_bytes = || vault.information().unwrap().away_bytes;
+    let before = away_bytes();
+    assert!(before > 6 << 20, "{before}");
+    let remote = Address::parse(&served.url("v")).unwrap().open().unwrap();
+    let taken = take_away(&*remote);
+    let error = vault.bring_back(None, &mut |_| GoOn::Yes).unwrap_err();
+    let is_it = matches!(error, Error::File(FileError::OnlyAtRemote(_)));
+    assert!(is_it, "{error:?}");
+    assert_eq!(away_bytes(), before);
+    for (name, bytes) in taken {
+        remote.create(&name, bytes).unwrap();
+    }
+    for number in 0..3 {
+        let read = vault.read(format!("/{number}")).unwrap();
+        assert!(read == content(3 << 20, number), "/{number}");
+    }
+    vault.close().unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 const PAGE: usize = 1024;
 
 /// The next segments of that kind behind `after`, by their names, in which content below `path` lies: one for each remote that is noted
-/// to have it, or one of the remote 0, which there is not. Of those that are away the length is that of what was committed.
+/// to have it, or one of the remote 0, which there is not. Of those that are not here the length is that of what was committed.
 pub(super) fn segments(
     session: &Session,
     which: WhichSegments,
@@ -43,9 +43,11 @@ pub(super) fn segments(
         None => None,
     };
     let pins = pins(session)?;
-    let pinned = match which == WhichSegments::Away || pins.is_empty() {
-        true => HashMap::new(),
-        false => bytes_below(session, pins)?,
+    let pinned = match which {
+        WhichSegments::Here | WhichSegments::AwayAndPinned if !pins.is_empty() => {
+            bytes_below(session, pins)?
+        }
+        _ => HashMap::new(),
     };
     let reader = session.filesystem().engine().reader()?;
     let remotes = reader.remotes()?;
@@ -66,6 +68,10 @@ pub(super) fn segments(
         let len = match which {
             WhichSegments::Away | WhichSegments::AwayAndPinned => Some(row.committed_len),
             WhichSegments::Here => session.filesystem().segment_len(row.id),
+            WhichSegments::GivenUp => {
+                let is_missing = session.filesystem().segment_len(row.id).is_none();
+                is_missing.then_some(row.committed_len)
+            }
         };
         let Some(len) = len else {
             continue;
@@ -115,7 +121,7 @@ fn is_meant(
             row.state == SegmentState::Away && below.is_none_or(|below| bytes(below) > 0)
         }
         // What others need stays: more than half of what lives there is meant.
-        WhichSegments::Here => {
+        WhichSegments::Here | WhichSegments::GivenUp => {
             row.state == SegmentState::Finished
                 && below.is_none_or(|below| bytes(below) * 2 >= row.live_bytes)
         }

@@ -74,7 +74,7 @@ pub(crate) enum RemoteRequest<'a> {
     },
     EndPush,
     /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. One for each
-    /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are away the length is that of what was
+    /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are not here the length is that of what was
     /// committed.
     Segments {
         which: WhichSegments,
@@ -257,6 +257,8 @@ pub(crate) enum WhichSegments {
     Away,
     /// Those of them in which something pinned lies.
     AwayAndPinned,
+    /// Those whose files are missing: no remote had them when they were to come back.
+    GivenUp,
 }
 
 /// Whether the content of something is to stay here.

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use strongroom::filesystem::{Error as FileError, SetAttributes};
 use strongroom::{
-    CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, SeenRecords,
-    Trust, Vault, VerifyOptions,
+    CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, RepairOptions,
+    SeenRecords, Trust, Vault, VerifyOptions, repair,
 };
 use strongroom_metadata::Remote;
 use strongroom_sync::RemoteState;
@@ -806,6 +806,38 @@ fn what_a_remote_lost_keeps_nothing_else_from_coming_back() {
     let options = VerifyOptions::default();
     let verified = vault.verify(options, &mut |_| GoOn::Yes).unwrap();
     assert!(!verified.is_sound());
+}
+
+/// Goal: a device says that it needs what was given up as lost until it is here: the remote may have it again. Method: the objects are put
+/// aside, so that they are given up, and put back; then a repair fetches them. Failed before: the pull took back what the device had said, and
+/// another device could have removed the content for good.
+#[test]
+fn what_was_given_up_as_lost_is_needed_at_its_remote_until_it_is_here() {
+    let mut devices = Devices::new(1, fill);
+    devices.settle();
+    evict(&devices.vaults[0]);
+    let place = devices.place.directory.path().to_owned();
+    let (segments, aside) = (place.join("remote/segments"), place.join("aside"));
+    fs::rename(&segments, &aside).unwrap();
+    fs::create_dir(&segments).unwrap();
+    let report = devices.vaults[0]
+        .bring_back(None, &mut |_| GoOn::Yes)
+        .unwrap();
+    assert!(report.lost > 0, "{report:?}");
+    assert_eq!(away_bytes(&devices.vaults[0]), 0);
+    fs::remove_dir(&segments).unwrap();
+    fs::rename(&aside, &segments).unwrap();
+    let said = || files(&place.join("remote/needs")).len();
+    let pull = |vault: &Vault| vault.pull(NAME, &mut |_| GoOn::Yes).unwrap();
+    pull(&devices.vaults[0]);
+    assert_eq!(said(), 1);
+    devices.vaults[0].close().unwrap();
+    let (folder, secret) = (devices.folder(0), devices.place.secret.clone());
+    repair(&folder, &secret, RepairOptions::default(), &mut |_| {}).unwrap();
+    devices.vaults[0] = Vault::open(folder, secret, OpenOptions::default()).unwrap();
+    assert_filled(&devices.vaults[0]);
+    pull(&devices.vaults[0]);
+    assert_eq!(said(), 0);
 }
 
 /// Goal: content that is away is erased whole or not at all. Failed before: a second erasure said that nothing was left, and the sealed

@@ -184,6 +184,8 @@ impl Whole {
             (Self::Intruder, _) => &[Word::Ahead],
             (Self::ObjectsMadeUp, C::Check | C::CheckDeep) => &[Word::Damaged],
             (Self::ObjectsMadeUp, _) if is_clone => &[Word::Damaged],
+            // Nobody publishes in what looks like a gap.
+            (Self::ObjectsMadeUp, C::Push | C::Sync | C::Watch | C::Prune) => &[Word::Missing],
             (Self::HeadersMadeUp | Self::ObjectsMadeUp | Self::ListsTwice, _) => &[Word::Fine],
             (Self::ListsNothing, C::Clone | C::CloneOnDemand) => &[Word::NoPush],
             (Self::ListsNothing, C::ClonePaired) => &[Word::Older],
