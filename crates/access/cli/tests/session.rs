@@ -8,7 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use support::{MountPoint, Place};
 
 const NOBODY: &str = "open in      no process";
@@ -185,8 +186,9 @@ fn a_copy_that_failed_in_part_says_also_that_the_rest_may_be_lost() {
     let first = lines.next().unwrap().unwrap();
     assert!(first.contains("missing0: "), "{first}");
     let owner = Pid::from_raw(session.owner().unwrap()).unwrap();
+    let process = pidfd_open(owner, PidfdFlags::empty()).unwrap();
     kill_process(owner, Signal::KILL).unwrap();
-    session.wait();
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
     let last = lines.map(Result::unwrap).last().unwrap();
     assert!(last.contains("it is not known whether"), "{last}");
     assert_eq!(copying.wait().unwrap().code(), Some(1));
