@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 
 use strongroom_crypto::{Random, SystemRandom};
-use strongroom_filesystem::Error as FileError;
+use strongroom_filesystem::{Error as FileError, Taken};
 use strongroom_format::publication::RemoteId;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -22,6 +22,7 @@ use crate::clock::now_s;
 use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
+use crate::execute::history;
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::pin;
@@ -214,7 +215,9 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         only_if_changed: true,
         ..NewRevision::default()
     };
-    session.vault.records.take(filesystem, &new)?;
+    if let Taken::New(_) = session.vault.records.take(filesystem, &new)? {
+        history::told(session);
+    }
     let epoch = filesystem.engine().sealer().epoch();
     let names = session.vault.records.names()?;
     if names.iter().any(|(_, of)| *of < epoch.0) {
