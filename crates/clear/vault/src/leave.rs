@@ -2,7 +2,7 @@
 //!
 //! Takes   the request of another process
 //! Gives   the vault closed, and the keys with which this process can come back
-//! Never   leaves while this process has a file open, carries out a request, has the vault mounted, or watches it for changes
+//! Never   leaves while this process has a file open, carries out a request, pushes, has the vault mounted, or watches it for changes
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,8 +31,11 @@ impl Leaver for Shared {
             return;
         };
         let Port::Owner(owner) = &*port else { return };
-        // A request under way, an open file or a directory would hold another part of it.
-        if Arc::strong_count(owner) > 1 || owner.session.vault.is_lent() {
+        // A request under way, an open file or a directory would hold another part of it. A push does not while it uploads.
+        if Arc::strong_count(owner) > 1
+            || owner.session.vault.is_lent()
+            || !owner.session.holds_nothing()
+        {
             return;
         }
         let keyring = owner.session.vault.with_keys(|keys| keys.keyring().clone());

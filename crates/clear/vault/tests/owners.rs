@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strongroom::filesystem::{Durability, Error as FileError};
 use strongroom::{
-    CreateOptions, Error, File, FileOptions, KeyFile, OpenOptions, Secret, SecretSource,
+    CreateOptions, Error, File, FileOptions, GoOn, KeyFile, OpenOptions, Secret, SecretSource,
     SystemRandom, Vault,
 };
 
@@ -520,6 +520,37 @@ fn an_owner_that_closes_gives_its_locks_to_those_who_wait() {
         waiting.join().unwrap();
     });
     vault.close().unwrap();
+}
+
+/// Goal: a push goes on whatever becomes of the owner. Method: the owner is killed, or closes, when the push is about to upload. Failed
+/// before: the next owner knew of no push, and that was called damage.
+#[test]
+fn a_push_begins_again_at_the_next_owner() {
+    if let Some(vault) = as_child() {
+        return own(&vault);
+    }
+    let place = Place::new();
+    let remote = place.directory.path().join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    for (number, end) in [Owner::kill, Owner::leave].into_iter().enumerate() {
+        let mut owner = Some(place.owner("a_push_begins_again_at_the_next_owner"));
+        let vault = place.join();
+        if number == 0 {
+            let address = format!("folder:{}", remote.display());
+            vault.add_remote("stick", &address).unwrap();
+        }
+        vault.write(format!("/{number}"), "pushed").unwrap();
+        let pushed = vault.push("stick", &mut |_| {
+            if let Some(owner) = owner.take() {
+                end(owner);
+            }
+            GoOn::Yes
+        });
+        assert!(pushed.unwrap().publications > 0);
+        assert!(owner.is_none() && vault.is_owner());
+        // After a kill it says that something may be lost.
+        drop(vault.close());
+    }
 }
 
 /// Goal: after a kill at any moment a file that was being replaced holds the old content or the new, whole. Method: a process

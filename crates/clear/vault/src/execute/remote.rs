@@ -166,8 +166,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             Ok(brought?.into())
         }
         RemoteRequest::EndPush => {
-            *session.push.lock() = None;
-            Ok(().into())
+            let ended = session.push.lock().take();
+            Ok(ended.is_some().into())
         }
     }
 }
@@ -206,7 +206,7 @@ fn list(session: &Session) -> Result<Response> {
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
     *session.push.lock() = None;
-    let turn = session.vault.push_turns.take(number);
+    let turn = session.vault.push_turns.take(number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.

@@ -440,7 +440,7 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none() && self.push.lock().is_none()
     }
 }
 

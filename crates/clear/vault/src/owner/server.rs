@@ -141,6 +141,7 @@ impl Server {
             let _ = stream.shutdown(Shutdown::Read);
         }
         drop(clients);
+        self.shared.vault.push_turns.end();
         // Waited for to the very end: a thread that drops the last part of the file system while the process exits
         // meets libraries that have cleaned up already.
         if let Some((thread, wake)) = self.accepting.lock().take() {
@@ -406,7 +407,11 @@ impl Joined<'_> {
         if busy.is_none() && (!waits || self.shared.clients.lock().leaving) {
             return Response::Leaving;
         }
-        execute(&self.session, &request).unwrap_or_else(|error| Response::failed(&error))
+        match execute(&self.session, &request) {
+            // It waited for its turn in vain, and did nothing.                                                   (1)
+            Err(Error::Closed) => Response::Leaving,
+            answer => answer.unwrap_or_else(|error| Response::failed(&error)),
+        }
     }
 }
 
