@@ -129,6 +129,13 @@ impl Owner {
         self.server.as_ref().map_or(0, Server::session_count)
     }
 
+    /// Whether every client but session `asker` can do without this owner now; then nothing that they ask is carried out any more,
+    /// and `close` has to follow.
+    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+        let server = self.server.as_ref();
+        server.is_none_or(|server| server.refuses_if_free(asker))
+    }
+
     /// Gives everything back; the second call does nothing.                                                   (1)
     pub(crate) fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use strongroom::filesystem::{Durability, Error as FileError};
 use strongroom::{
@@ -520,6 +520,44 @@ fn an_owner_that_closes_gives_its_locks_to_those_who_wait() {
         waiting.join().unwrap();
     });
     vault.close().unwrap();
+}
+
+/// Goal: a process that is asked for the vault keeps it while a client works. Method: a client writes to an open file all the
+/// time that the vault is asked for, and closes the file then. Failed before: each call of the owner waited until the client had closed
+/// its file, or ten minutes.
+#[test]
+fn an_owner_that_is_asked_to_leave_works_on_until_its_clients_need_nothing() {
+    let place = Place::new();
+    let folder = place.directory.path().join("vault");
+    let owner = Vault::open(&folder, place.secret.clone(), OpenOptions::default()).unwrap();
+    let client = place.join();
+    let file = client.open_file("/file", both()).unwrap();
+    let is_asked = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            while is_asked.load(Ordering::Relaxed) {
+                file.write_all_at(b"at work", 0)?;
+            }
+            Ok::<_, Error>(())
+        });
+        let stays = (0..20).all(|_| {
+            Vault::let_go(&folder).is_ok()
+                && owner.attributes("/", strongroom::Links::Stay).is_ok()
+                && owner.is_owner()
+        });
+        is_asked.store(false, Ordering::Relaxed);
+        assert!(stays);
+        writing.join().unwrap().unwrap();
+    });
+    drop(file);
+    while owner.is_owner() {
+        assert!(!Vault::let_go(&folder).unwrap());
+    }
+    assert_eq!(client.read("/file").unwrap(), b"at work");
+    assert!(client.is_owner());
+    assert_eq!(owner.read("/file").unwrap(), b"at work");
+    owner.close().unwrap();
+    client.close().unwrap();
 }
 
 /// Goal: a push goes on whatever becomes of the owner. Method: the owner is killed, or closes, when the push is about to upload. Failed

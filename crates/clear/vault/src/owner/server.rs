@@ -109,6 +109,18 @@ impl Server {
         self.shared.clients.lock().sessions.len()
     }
 
+    /// Whether every client but session `asker` can do without this owner now; then all that they ask is answered with `Leaving`.
+    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+        let mut clients = self.shared.clients.lock();
+        let now = Instant::now();
+        let is_free = clients
+            .sessions
+            .values()
+            .all(|client| client.session.number == asker || client.is_ready(now).is_ok());
+        clients.leaving |= is_free;
+        is_free
+    }
+
     /// Waits until every client can do without this owner, then ends all sessions.                           (2)
     ///
     /// Waits for a session that is busy, holds files open or cannot open the vault by itself, but not for one that
