@@ -2,7 +2,8 @@
 //!
 //! Takes   the request of another process
 //! Gives   the vault closed, and the keys with which this process can come back
-//! Never   leaves while this process has a file open, carries out a request, has the vault mounted, or watches it for changes
+//! Never   leaves while this process has a file open, carries out a request, pushes, has the vault mounted, or watches it for changes;
+//!         or waits for its clients
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,14 +26,21 @@ impl Shared {
 }
 
 impl Leaver for Shared {
-    fn leave(&self) {
+    fn leave(&self, asker: u64) {
         // Requests of this process begin and end meanwhile; who asked asks again.
         let Some(mut port) = self.port.try_write_for(LEAVE_WAIT) else {
             return;
         };
         let Port::Owner(owner) = &*port else { return };
-        // A request under way, an open file or a directory would hold another part of it.
-        if Arc::strong_count(owner) > 1 || owner.session.vault.is_lent() {
+        // A request under way, an open file or a directory would hold another part of it. A push does not while it uploads.
+        if Arc::strong_count(owner) > 1
+            || owner.session.vault.is_lent()
+            || !owner.session.holds_nothing()
+        {
+            return;
+        }
+        // Whoever uses the vault here waits until it is closed, and that waits for the clients.
+        if !owner.refuses_if_free(asker) {
             return;
         }
         let keyring = owner.session.vault.with_keys(|keys| keys.keyring().clone());

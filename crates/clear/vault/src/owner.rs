@@ -112,11 +112,28 @@ impl Owner {
         // Recursive, for an observer.
         let _waited_for = self.changing.read_recursive();
         let _counted = Changing::begin();
-        execute(&self.session, request)
+        let executed = execute(&self.session, request);
+        if self.closed.load(Ordering::Acquire) {
+            // It may have begun one.
+            self.end_push();
+        }
+        executed
+    }
+
+    /// Ends the push of this process: nobody can go on with it any more, and clients wait for their turn.
+    fn end_push(&self) {
+        *self.session.push.lock() = None;
     }
 
     pub(crate) fn client_count(&self) -> usize {
         self.server.as_ref().map_or(0, Server::session_count)
+    }
+
+    /// Whether every client but session `asker` can do without this owner now; then nothing that they ask is carried out any more,
+    /// and `close` has to follow.
+    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+        let server = self.server.as_ref();
+        server.is_none_or(|server| server.refuses_if_free(asker))
     }
 
     /// Gives everything back; the second call does nothing.                                                   (1)
@@ -126,6 +143,7 @@ impl Owner {
         }
         // Nobody can use them here any more, and clients are waited for that wait for them.
         self.session.unlock_all();
+        self.end_push();
         if let Some(server) = &self.server {
             server.stop();
         }
@@ -154,5 +172,50 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // Nobody is left to tell; who wants to know calls `close`.
         let _ = self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread};
+
+    use super::*;
+    use crate::owner::port::Port;
+    use crate::{CreateOptions, Error, GoOn, KeyFile, OpenOptions, SystemRandom, Vault};
+
+    /// Goal: an owner can close amid a push, whoever waits for that push. Method: a client waits for its turn when the owner's push
+    /// closes the vault. Failed before: the owner waited for the client, which waited for a push that nobody went on with, and `close`
+    /// never returned.
+    #[test]
+    fn an_owner_that_closes_amid_a_push_lets_those_push_who_wait_for_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, remote) = (place.path().join("vault"), place.path().join("remote"));
+        fs::create_dir(&remote).unwrap();
+        let key = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key);
+        let vault = Vault::create(&folder, options).unwrap().vault;
+        let address = format!("folder:{}", remote.display());
+        vault.add_remote("stick", &address).unwrap();
+        vault.write("/file", "content").unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let turns = Arc::clone(&owner.session.vault.push_turns);
+        drop(owner);
+        let client = Vault::connect_if_owned(&folder, OpenOptions::default()).unwrap();
+        let mut client = Some(client.expect("it is owned"));
+        thread::scope(|scope| {
+            let pushed = vault.push("stick", &mut |_| {
+                if let Some(client) = client.take() {
+                    scope.spawn(move || client.push("stick", &mut |_| GoOn::Yes));
+                    while !turns.are_waited_for() {
+                        thread::yield_now();
+                    }
+                    vault.close().unwrap();
+                }
+                GoOn::Yes
+            });
+            assert!(matches!(pushed, Err(Error::Closed)), "{pushed:?}");
+        });
     }
 }

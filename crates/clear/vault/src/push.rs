@@ -37,7 +37,7 @@ use crate::request::remote::{
 use crate::request::{Request, Response};
 use crate::{Error, GoOn, Result, Vault};
 
-/// How often a push begins again because another device published first, or keys changed meanwhile.
+/// How often a push begins again because another device published first, keys changed, or the owner left meanwhile.
 const ATTEMPTS: usize = 16;
 
 /// Publications from the base on that make a log long, whatever they name;
@@ -122,15 +122,24 @@ impl Vault {
                 report: &mut report,
                 pruned: &mut pruned,
             };
-            let ended = attempt.run(told);
+            let begin = RemoteRequest::BeginPush { remote: row.number };
+            let (has_begun, ended) = match self.ask_for::<PushFields>(&Request::Remote(begin)) {
+                Ok(begun) => (true, attempt.run(&begun, told)),
+                Err(error) => (false, Err(error)),
+            };
             // If it does not arrive, the end of the session does the same.
-            let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
-            match ended? {
-                Ended::Done => {
+            let was_there = self.ask_for::<bool>(&Request::Remote(RemoteRequest::EndPush));
+            let is_lost = has_begun && matches!(was_there, Ok(false));
+            match ended {
+                Ok(Ended::Done) => {
                     self.say_needs_if_it_hears(row.number, remote)?;
                     return Ok((report, pruned));
                 }
-                Ended::Again => {}
+                Ok(Ended::Again) => {}
+                Err(Error::RemoteStopped) => return Err(Error::RemoteStopped),
+                // The owner left, and with it went what it kept for the push: what failed since says nothing.
+                Err(error) if is_lost => log::debug!("a push begins again: {error}"),
+                Err(error) => return Err(error),
             }
         }
         Err(Error::KeysContended)
@@ -152,16 +161,17 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn run(mut self, told: &mut dyn FnMut(&RemoteProgress) -> GoOn) -> Result<Ended> {
+    fn run(
+        mut self,
+        begun: &PushFields,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<Ended> {
         let remote = self.row.number;
-        let begun: PushFields = self
-            .vault
-            .ask_for(&Request::Remote(RemoteRequest::BeginPush { remote }))?;
         let mut last = self.vault.catch_up(self.row, self.remote)?;
         if self.becomes_new_device()? {
             return Ok(Ended::Again);
         }
-        let names_again = self.names_again(&begun, last)?;
+        let names_again = self.names_again(begun, last)?;
         if begun.was_pushing || names_again {
             for listed in self.remote.list("segments")? {
                 self.there
@@ -196,7 +206,7 @@ impl Attempt<'_> {
             };
             let mut unnamed = None;
             if is_last {
-                self.name_again(&begun, last, &mut named)?;
+                self.name_again(begun, last, &mut named)?;
                 unnamed = self.find_unnamed(&mut named)?;
             }
             let request = RemoteRequest::Seal {

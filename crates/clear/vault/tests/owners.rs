@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use strongroom::filesystem::{Durability, Error as FileError};
 use strongroom::{
-    CreateOptions, Error, File, FileOptions, KeyFile, OpenOptions, Secret, SecretSource,
+    CreateOptions, Error, File, FileOptions, GoOn, KeyFile, OpenOptions, Secret, SecretSource,
     SystemRandom, Vault,
 };
 
@@ -520,6 +520,75 @@ fn an_owner_that_closes_gives_its_locks_to_those_who_wait() {
         waiting.join().unwrap();
     });
     vault.close().unwrap();
+}
+
+/// Goal: a process that is asked for the vault keeps it while a client works. Method: a client writes to an open file all the
+/// time that the vault is asked for, and closes the file then. Failed before: each call of the owner waited until the client had closed
+/// its file, or ten minutes.
+#[test]
+fn an_owner_that_is_asked_to_leave_works_on_until_its_clients_need_nothing() {
+    let place = Place::new();
+    let folder = place.directory.path().join("vault");
+    let owner = Vault::open(&folder, place.secret.clone(), OpenOptions::default()).unwrap();
+    let client = place.join();
+    let file = client.open_file("/file", both()).unwrap();
+    let is_asked = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            while is_asked.load(Ordering::Relaxed) {
+                file.write_all_at(b"at work", 0)?;
+            }
+            Ok::<_, Error>(())
+        });
+        let stays = (0..20).all(|_| {
+            Vault::let_go(&folder).is_ok()
+                && owner.attributes("/", strongroom::Links::Stay).is_ok()
+                && owner.is_owner()
+        });
+        is_asked.store(false, Ordering::Relaxed);
+        assert!(stays);
+        writing.join().unwrap().unwrap();
+    });
+    drop(file);
+    while owner.is_owner() {
+        assert!(!Vault::let_go(&folder).unwrap());
+    }
+    assert_eq!(client.read("/file").unwrap(), b"at work");
+    assert!(client.is_owner());
+    assert_eq!(owner.read("/file").unwrap(), b"at work");
+    owner.close().unwrap();
+    client.close().unwrap();
+}
+
+/// Goal: a push goes on whatever becomes of the owner. Method: the owner is killed, or closes, when the push is about to upload. Failed
+/// before: the next owner knew of no push, and that was called damage.
+#[test]
+fn a_push_begins_again_at_the_next_owner() {
+    if let Some(vault) = as_child() {
+        return own(&vault);
+    }
+    let place = Place::new();
+    let remote = place.directory.path().join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    for (number, end) in [Owner::kill, Owner::leave].into_iter().enumerate() {
+        let mut owner = Some(place.owner("a_push_begins_again_at_the_next_owner"));
+        let vault = place.join();
+        if number == 0 {
+            let address = format!("folder:{}", remote.display());
+            vault.add_remote("stick", &address).unwrap();
+        }
+        vault.write(format!("/{number}"), "pushed").unwrap();
+        let pushed = vault.push("stick", &mut |_| {
+            if let Some(owner) = owner.take() {
+                end(owner);
+            }
+            GoOn::Yes
+        });
+        assert!(pushed.unwrap().publications > 0);
+        assert!(owner.is_none() && vault.is_owner());
+        // After a kill it says that something may be lost.
+        drop(vault.close());
+    }
 }
 
 /// Goal: after a kill at any moment a file that was being replaced holds the old content or the new, whole. Method: a process

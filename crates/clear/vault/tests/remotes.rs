@@ -183,6 +183,24 @@ fn a_clone_that_was_removed_before_it_was_synced_can_be_made_again() {
     assert!(matches!(refused, Error::OlderFolder(_)), "{refused:?}");
 }
 
+/// Goal: a process that pushes stays the owner, whoever asks for the vault. Method: a program asks for it at each step of a push that
+/// publishes each object by itself. Failed before: the process left amid the push, came back to a vault that knew of none, and called
+/// that damage.
+#[test]
+fn a_process_that_pushes_does_not_leave_the_vault_to_others() {
+    let pushed = Pushed::new();
+    fill(&pushed.vault);
+    pushed.vault.push_in_pages_of(1);
+    let report = pushed.vault.push(NAME, &mut |_| {
+        for _ in 0..3 {
+            assert!(!Vault::let_go(pushed.place.folder()).unwrap());
+            assert!(pushed.vault.is_owner());
+        }
+        GoOn::Yes
+    });
+    assert!(report.unwrap().publications > 1);
+}
+
 /// Goal: a push that is stopped anywhere leaves the remote as it was, and the next one goes on. Method: stop at each progress.
 /// SECURITY.md, claim 21.
 #[test]

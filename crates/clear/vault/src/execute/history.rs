@@ -32,7 +32,7 @@ pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> 
 }
 
 /// Tells who watches that `.history` lists others now.
-fn told(session: &Session) {
+pub(super) fn told(session: &Session) {
     session.tell(&[Change::Content {
         inode: HISTORY_INODE,
         offset: 0,

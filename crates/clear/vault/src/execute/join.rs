@@ -33,6 +33,7 @@ use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::copied;
+use crate::execute::history::told;
 use crate::execute::published::{change_state, remote_of};
 use crate::execute::session::Session;
 use crate::incoming;
@@ -115,7 +116,10 @@ pub(crate) fn join(
         theirs: &theirs,
         base: state.head,
     }
-    .run()?;
+    .run();
+    // It may have taken a snapshot, also where it failed.
+    told(session);
+    let joined = joined?;
     note_joined(session, remote, unfinished.before)?;
     // What an attempt put in place that failed, and this one does not need, has no row.
     incoming::take_back(&folder, session.filesystem())?;

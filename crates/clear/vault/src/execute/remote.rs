@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 
 use strongroom_crypto::{Random, SystemRandom};
-use strongroom_filesystem::Error as FileError;
+use strongroom_filesystem::{Error as FileError, Taken};
 use strongroom_format::publication::RemoteId;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -22,6 +22,7 @@ use crate::clock::now_s;
 use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
+use crate::execute::history;
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::pin;
@@ -167,8 +168,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             Ok(brought?.into())
         }
         RemoteRequest::EndPush => {
-            *session.push.lock() = None;
-            Ok(().into())
+            let ended = session.push.lock().take();
+            Ok(ended.is_some().into())
         }
     }
 }
@@ -207,7 +208,7 @@ fn list(session: &Session) -> Result<Response> {
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
     *session.push.lock() = None;
-    let turn = session.vault.push_turns.take(number);
+    let turn = session.vault.push_turns.take(number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.
@@ -216,7 +217,9 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         only_if_changed: true,
         ..NewRevision::default()
     };
-    session.vault.records.take(filesystem, &new)?;
+    if let Taken::New(_) = session.vault.records.take(filesystem, &new)? {
+        history::told(session);
+    }
     let epoch = filesystem.engine().sealer().epoch();
     let names = session.vault.records.names()?;
     if names.iter().any(|(_, of)| *of < epoch.0) {

@@ -4,7 +4,7 @@
 //! Gives   whether everything is removed; a notice of each change to the observers
 //! Never   looks up paths below the directory: if somebody replaces a node there meanwhile, the new node is not followed
 
-use strongroom_filesystem::{self as filesystem, Attributes, InodeId, Listing, NodeKind};
+use strongroom_filesystem::{self as filesystem, InodeId, Listing, NodeKind};
 
 use crate::execute::session::Session;
 use crate::limits::{REMOVE_NODES_MAX, REMOVE_PAGE};
@@ -83,6 +83,7 @@ fn remove_inside(session: &Session, directory: InodeId, left: &mut usize) -> Res
         if *left == 0 {
             break;
         }
+        let inode = node.as_ref().map(HeldNode::inode);
         if let Some(node) = node
             && node.attributes.kind == NodeKind::Directory
         {
@@ -94,7 +95,8 @@ fn remove_inside(session: &Session, directory: InodeId, left: &mut usize) -> Res
         }
         *left -= 1;
         match filesystem.unlink(caller, directory, &name) {
-            Ok(()) => tell(session, directory, name, None),
+            // Its other names show one link less.
+            Ok(()) => tell(session, directory, name, inode),
             // Somebody removed it, or put a directory there, which the next look finds.
             Err(filesystem::Error::NotFound | filesystem::Error::IsADirectory) => {}
             Err(error) => return Err(error.into()),
@@ -108,8 +110,8 @@ fn remove_emptied(session: &Session, level: &Level) -> Result<bool> {
     let (filesystem, caller) = (session.filesystem(), &session.caller);
     match filesystem.remove_directory(caller, level.parent, &level.name) {
         Ok(()) => {
-            let attributes = &level.node.attributes;
-            tell(session, level.parent, level.name.clone(), Some(attributes));
+            let inode = level.node.inode();
+            tell(session, level.parent, level.name.clone(), Some(inode));
             Ok(true)
         }
         Err(filesystem::Error::NotEmpty) => Ok(false),
@@ -119,11 +121,11 @@ fn remove_emptied(session: &Session, level: &Level) -> Result<bool> {
     }
 }
 
-fn tell(session: &Session, parent: InodeId, name: Vec<u8>, node: Option<&Attributes>) {
+fn tell(session: &Session, parent: InodeId, name: Vec<u8>, node: Option<InodeId>) {
     let mut changes = vec![
         Change::Entry { parent, name },
         Change::Attributes { inode: parent },
     ];
-    changes.extend(node.map(|node| Change::Attributes { inode: node.inode }));
+    changes.extend(node.map(|inode| Change::Attributes { inode }));
     session.tell(&changes);
 }

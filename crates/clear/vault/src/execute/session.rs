@@ -48,8 +48,8 @@ pub(crate) struct Push {
 
 /// Who can end the ownership of this process.
 pub(crate) trait Leaver: Send + Sync {
-    /// Ends it if nobody here needs it.
-    fn leave(&self);
+    /// Ends it if neither this process needs it nor any session but `asker`.
+    fn leave(&self, asker: u64);
 }
 
 /// An open file system and what all its sessions share.
@@ -285,9 +285,9 @@ impl OpenVault {
         *self.leaver.lock() = Some(leaver);
     }
 
-    /// Ends a session that only holds the vault open, and says so; else the ownership ends soon, if nobody here needs it. That
-    /// happens in a thread of its own: the end waits for the caller that asked.
-    pub(crate) fn make_way(&self) -> bool {
+    /// Ends a session that only holds the vault open, and says so; else the ownership ends soon, if nobody but session `asker` needs
+    /// it. That happens in a thread of its own: the end waits for the caller that asked.
+    pub(crate) fn make_way(&self, asker: u64) -> bool {
         if self.observers.let_go() {
             return true;
         }
@@ -296,7 +296,7 @@ impl OpenVault {
         };
         let leave = move || {
             if let Some(leaver) = leaver.upgrade() {
-                leaver.leave();
+                leaver.leave(asker);
             }
         };
         let named = std::thread::Builder::new().name("vault-leave".to_owned());
@@ -335,7 +335,7 @@ pub(crate) struct Session {
     pub(crate) caller: Caller,
     pub(crate) access: Access,
     /// Which one of its vault's: who holds its locks.
-    number: u64,
+    pub(crate) number: u64,
     nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
     /// While it copies the vault folder.
     pub(crate) backup: Mutex<Option<Backup>>,
@@ -449,7 +449,7 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none() && self.push.lock().is_none()
     }
 }
 

@@ -82,6 +82,8 @@ enum Greeted {
     Session(Connection, u64),
     /// It went before it answered, or knows the session no more.
     Gone,
+    /// It serves as many connections as it can.
+    Full,
 }
 
 impl Client {
@@ -100,8 +102,10 @@ impl Client {
         let Some(stream) = socket::connect(folder)? else {
             return Ok(None);
         };
-        let Greeted::Session(connection, session) = greet(stream, &greeting)? else {
-            return Ok(None);
+        let (connection, session) = match greet(stream, &greeting)? {
+            Greeted::Session(connection, session) => (connection, session),
+            Greeted::Gone => return Ok(None),
+            Greeted::Full => return Err(Error::OwnerUnreachable),
         };
         Ok(Some(Self {
             folder: folder.clone(),
@@ -208,6 +212,7 @@ impl Client {
 
     /// An idle connection, a new one, or the next that is given back.
     fn take(&self) -> std::result::Result<Connection, Unanswered> {
+        let mut count_max = CLIENT_CONNECTIONS_MAX;
         let mut pool = self.pool.lock();
         loop {
             if self.is_gone() {
@@ -216,27 +221,37 @@ impl Client {
             if let Some(connection) = pool.idle.pop() {
                 return Ok(connection);
             }
-            if pool.count < CLIENT_CONNECTIONS_MAX {
+            if pool.count < count_max {
                 pool.count += 1;
                 drop(pool);
-                return self.join();
+                if let Some(connection) = self.join()? {
+                    return Ok(connection);
+                }
+                // One of those that are there has to do.
+                count_max = 1;
+                pool = self.pool.lock();
+                continue;
             }
             self.returned.wait(&mut pool);
         }
     }
 
-    /// One more connection for the session.
-    fn join(&self) -> std::result::Result<Connection, Unanswered> {
+    /// One more connection for the session; `None` if the owner is full.
+    fn join(&self) -> std::result::Result<Option<Connection>, Unanswered> {
         let joined = match socket::connect(&self.folder) {
             Ok(Some(stream)) => greet(stream, &self.greeting),
             Ok(None) => Ok(Greeted::Gone),
             Err(error) => Err(error),
         };
         match joined {
-            Ok(Greeted::Session(connection, _)) => Ok(connection),
+            Ok(Greeted::Session(connection, _)) => Ok(Some(connection)),
             Ok(Greeted::Gone) => {
                 self.lose();
                 Err(Unanswered::NotDone)
+            }
+            Ok(Greeted::Full) => {
+                self.pool.lock().count -= 1;
+                Ok(None)
             }
             Err(error) => {
                 self.pool.lock().count -= 1;
@@ -370,12 +385,11 @@ fn greet(stream: UnixStream, greeting: &Greeting) -> Result<Greeted> {
         return Ok(Greeted::Gone);
     };
     let mut buffer = Vec::new();
-    // An owner that is just leaving, or one whose secret was wrong, hangs up here: as if nobody listened.
-    if frame::send(&mut line, &mut buffer, greeting).is_err() {
-        return Ok(Greeted::Gone);
-    }
+    // One that is full hangs up before it reads this; what it said is there all the same.
+    let _ = frame::send(&mut line, &mut buffer, greeting);
     match frame::receive(&mut line, &mut buffer) {
         Ok(Arrival::Frame) => {}
+        // An owner that is just leaving, or one whose secret was wrong, hangs up: as if nobody listened.
         Ok(Arrival::Closed) => return Ok(Greeted::Gone),
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
             return Err(Error::OwnerUnreachable);
@@ -389,7 +403,7 @@ fn greet(stream: UnixStream, greeting: &Greeting) -> Result<Greeted> {
         }
         Welcome::UnknownSession => Ok(Greeted::Gone),
         Welcome::OtherVersion => Err(Error::OtherVersion),
-        Welcome::Full => Err(Error::OwnerUnreachable),
+        Welcome::Full => Ok(Greeted::Full),
     }
 }
 
@@ -418,6 +432,57 @@ connection.recv(4096)
 connection.send(bytes(int(sys.argv[2])))
 os.kill(os.getpid(), signal.SIGKILL)
 ";
+
+    /// Goal: an owner that can take no more connections is not taken for one that has gone. Method: it answers and hangs up before it is
+    /// greeted. Failed before: the greeting met a closed socket, and the answer was not read.
+    #[test]
+    fn an_owner_that_is_full_is_heard_though_it_hung_up_before_the_greeting() {
+        let (stream, mut owner) = UnixStream::pair().unwrap();
+        frame::send(&mut owner, &mut Vec::new(), &Welcome::Full).unwrap();
+        drop(owner);
+        let greeting = Greeting {
+            protocol: PROTOCOL,
+            session: Some(1),
+            access: Access::ReadWrite,
+            successor: Successor::HasNone,
+        };
+        assert!(matches!(greet(stream, &greeting), Ok(Greeted::Full)));
+    }
+
+    /// Goal: a client gets its answers also where the owner takes no further connection. Method: two threads ask; the owner answers the
+    /// first only after it has refused the connection of the second. Failed before: the second request failed, or the client took the
+    /// owner for gone.
+    #[test]
+    fn who_gets_no_further_connection_waits_for_the_one_that_is_there() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let listener = socket::Listener::bind(&folder).unwrap();
+        let bound = listener.bound().unwrap();
+        let owner = std::thread::spawn(move || {
+            let mut buffer = Vec::new();
+            let (mut first, _) = bound.socket.accept().unwrap();
+            frame::receive(&mut first, &mut buffer).unwrap();
+            frame::send(&mut first, &mut buffer, &Welcome::Session(1)).unwrap();
+            let (mut second, _) = bound.socket.accept().unwrap();
+            frame::send(&mut second, &mut buffer, &Welcome::Full).unwrap();
+            drop(second);
+            for _ in 0..2 {
+                frame::receive(&mut first, &mut buffer).unwrap();
+                frame::send(&mut first, &mut buffer, &Response::from(true)).unwrap();
+            }
+        });
+        let client = Client::connect(&folder, Access::ReadWrite, Successor::HasNone);
+        let client = client.unwrap().expect("it listens");
+        std::thread::scope(|scope| {
+            let asking = [(); 2].map(|()| scope.spawn(|| client.ask(&Request::MakeWay)));
+            for asked in asking {
+                let answer = asked.join().unwrap();
+                assert!(matches!(answer, Ok(Response::Whether(true))), "{answer:?}");
+            }
+        });
+        assert!(!client.is_gone());
+        owner.join().unwrap();
+    }
 
     /// Method: what the owner has read, and what it has answered, varies: nothing, or a part. Its fork has the connection open all the
     /// time. Failed before: `ask` waited for as long as the fork lived.

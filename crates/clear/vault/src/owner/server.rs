@@ -109,6 +109,18 @@ impl Server {
         self.shared.clients.lock().sessions.len()
     }
 
+    /// Whether every client but session `asker` can do without this owner now; then all that they ask is answered with `Leaving`.
+    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+        let mut clients = self.shared.clients.lock();
+        let now = Instant::now();
+        let is_free = clients
+            .sessions
+            .values()
+            .all(|client| client.session.number == asker || client.is_ready(now).is_ok());
+        clients.leaving |= is_free;
+        is_free
+    }
+
     /// Waits until every client can do without this owner, then ends all sessions.                           (2)
     ///
     /// Waits for a session that is busy, holds files open or cannot open the vault by itself, but not for one that
@@ -141,6 +153,7 @@ impl Server {
             let _ = stream.shutdown(Shutdown::Read);
         }
         drop(clients);
+        self.shared.vault.push_turns.end();
         // Waited for to the very end: a thread that drops the last part of the file system while the process exits
         // meets libraries that have cleaned up already.
         if let Some((thread, wake)) = self.accepting.lock().take() {
@@ -406,7 +419,11 @@ impl Joined<'_> {
         if busy.is_none() && (!waits || self.shared.clients.lock().leaving) {
             return Response::Leaving;
         }
-        execute(&self.session, &request).unwrap_or_else(|error| Response::failed(&error))
+        match execute(&self.session, &request) {
+            // It waited for its turn in vain, and did nothing.                                                   (1)
+            Err(Error::Closed) => Response::Leaving,
+            answer => answer.unwrap_or_else(|error| Response::failed(&error)),
+        }
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) enum RemoteRequest<'a> {
         #[serde(borrow)]
         object: Bytes<'a>,
     },
+    /// Ends the push; gives whether there was one: it ends with its session.
     EndPush,
     /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. One for each
     /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are not here the length is that of what was

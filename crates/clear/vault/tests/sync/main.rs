@@ -8,6 +8,7 @@ mod evict;
 mod hostile;
 mod keys;
 mod let_go;
+mod observed;
 mod on_demand;
 mod pairing;
 mod prune;
