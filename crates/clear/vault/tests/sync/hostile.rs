@@ -95,14 +95,14 @@ fn a_gap_in_the_log_is_named_and_filled_by_nobody() {
     fs::remove_file(&hidden).unwrap();
     devices.vaults[0].write("/mine", b"3").unwrap();
     let lost = format!("the remote has lost {}", name_of(&hidden));
-    let before = super::evict::files(&remote(&devices).join("publications"));
+    let before = evict::files(&remote(&devices).join("publications"));
     for error in [
         push(&devices).unwrap_err(),
         devices.try_sync(0).unwrap_err(),
     ] {
         assert!(error.to_string().contains(&lost), "{error}");
     }
-    let now = super::evict::files(&remote(&devices).join("publications"));
+    let now = evict::files(&remote(&devices).join("publications"));
     assert!(now == before, "nothing is published");
     let check = devices.vaults[1].check_remote(CLONED_FROM, false, &mut |_| GoOn::Yes);
     let error = check.unwrap_err().to_string();
@@ -227,11 +227,11 @@ fn a_remote_without_a_marker_that_proves_nothing_is_refused_and_nothing_is_writt
     fs::remove_file(remote(&devices).join("strongroom.json")).unwrap();
     let (_place, stranger) = Place::new();
     let refused = |vault: &Vault| {
-        let before = super::evict::files(&remote(&devices));
+        let before = evict::files(&remote(&devices));
         let error = vault.add_remote("again", &devices.address()).unwrap_err();
         let said = error.to_string();
         assert!(said.contains("has lost strongroom.json"), "{said}");
-        assert!(super::evict::files(&remote(&devices)) == before);
+        assert!(evict::files(&remote(&devices)) == before);
     };
     refused(&stranger);
     fs::remove_dir_all(remote(&devices).join("publications")).unwrap();
