@@ -187,8 +187,8 @@ mod tests {
     use super::*;
     use crate::mountinfo::entries;
 
-    /// Goal: who ends a mount, by a signal, after a panic or because it is idle, takes only that one away. Method: tables of
-    /// mounts; they name the same place in other ways than this mount only.
+    /// Goal: a mount that ends takes only itself away, whether it is a signal, a panic or idleness that ends it. Method: tables
+    /// of mounts in which the place or the device of this mount is that of another.
     /// Failed before: whatever was mounted at the path was unmounted.
     #[test]
     fn a_mount_is_not_taken_for_another_file_system_at_its_place() {

@@ -29,6 +29,7 @@ use crate::detach::{Detach, OwnMount};
 use crate::error::MountError;
 use crate::gate::Gate;
 use crate::invalidate::{Invalidator, NotifierThread};
+use crate::notification::Kernel;
 use crate::options::MountOptions;
 use crate::panics::{self, MountId};
 use crate::pool::Pool;
@@ -128,6 +129,9 @@ impl Mounted {
         // The kernel itself keeps other users out of a mount without `allow_other`.
         config.acl = SessionACL::All;
         let id = MountId::new();
+        let to_kernel = device
+            .try_clone()
+            .map_err(MountError::io("duplicating a descriptor"))?;
         let adapter = Adapter::new(Arc::clone(&shared), id);
         let session = Session::from_fd(adapter, device, SessionACL::All, config)
             .map_err(MountError::io("starting the session with the kernel"))?;
@@ -135,7 +139,8 @@ impl Mounted {
         if shared.writes == Writes::KeptByKernel {
             attach::raise_write_back(&mount.device);
         }
-        let notifier = NotifierThread::start(session.notifier(), stale)
+        let answered = (Arc::clone(&shared.references), Arc::clone(&shared.answers));
+        let notifier = NotifierThread::start(Kernel::new(to_kernel), answered, stale)
             .map_err(MountError::io("starting a thread"))?;
         let begun = before(&Beginning {
             path: &mount.path,
@@ -453,7 +458,8 @@ fn share(
         } else {
             Wakeful::start()
         },
-        references: References::new(),
+        references: Arc::new(References::new()),
+        answers: Arc::default(),
         invalidator,
         turns: Turns::new(),
         loops_occupied: AtomicUsize::new(0),
