@@ -20,6 +20,7 @@ use fuser::{
 };
 use strongroom::filesystem::{SetAttributes, Space};
 
+use crate::answers::Answer;
 use crate::attributes::{GENERATION, inode, set_time};
 use crate::capabilities;
 use crate::content::{Privileges, Way, Write, reply_empty};
@@ -51,12 +52,12 @@ impl Adapter {
         }
     }
 
-    /// A request begins; it ends when what this gives is dropped.
-    fn count(&self, opcode: Opcode) -> Turn<'_> {
+    /// A request begins; it ends when what this gives is dropped: first its answer, as the turn may rest.
+    fn count(&self, opcode: Opcode) -> (Option<Answer<'_>>, Turn<'_>) {
         self.mount.mark_this_thread();
         self.shared.counters.count(opcode);
         self.shared.wakeful.note();
-        self.shared.turns.begin()
+        (self.shared.answers.begin(opcode), self.shared.turns.begin())
     }
 
     /// ENOSYS if extended attributes are off.

@@ -2,10 +2,10 @@
 //!
 //! Takes   the mount point, absolute and free of links
 //! Gives   nothing; returns once the kernel has removed the mount from the path
-//! Never   follows a link at the end of the path
+//! Never   follows a link at the end of the path, or takes an `OwnMount` for another file system that is mounted there
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
@@ -13,6 +13,8 @@ use rustix::mount::UnmountFlags;
 
 use crate::error::MountError;
 use crate::in_use::InUse;
+use crate::mountinfo::{MountEntry, mount_at, mounts};
+use crate::options::TYPE;
 
 /// What to do about files that are open in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,20 +41,85 @@ pub(crate) fn detach(path: &Path, how: Detach) -> Result<(), MountError> {
     }
 }
 
-/// Ends the connection behind `path` at once: every program that waits for an answer gets an error, and the path is
-/// freed. `device` is the mount's `major:minor`.
-pub(crate) fn abort(path: &Path, device: &str) {
-    // Its owner may write this, root or not, where the control file system is mounted.
-    let minor = device.rsplit(':').next().unwrap_or(device);
-    let by_control = std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
-    let by_force = if by_control.is_err() && is_root() {
-        rustix::mount::unmount(path, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW)
-    } else {
-        Ok(())
-    };
-    log::debug!("ending the connection: {by_control:?}, {by_force:?}");
-    if let Err(error) = detach(path, Detach::Lazily) {
-        log::debug!("freeing the mount point: {error}");
+/// A mount that this process made.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnMount {
+    /// Where it was made, absolute and free of links.
+    pub(crate) path: PathBuf,
+    /// Its `major:minor`. No other file system has the same as long as this one is mounted anywhere.
+    pub(crate) device: String,
+}
+
+/// What is seen of a mount at the place where it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Seen,
+    /// Another file system is mounted over it.
+    Covered,
+    Gone,
+}
+
+impl OwnMount {
+    /// The mount that was just made at `path`. `NotMounted` if it is not there.
+    pub(crate) fn at(path: PathBuf) -> Result<Self, MountError> {
+        match mount_at(&path)? {
+            Some(entry) if entry.file_system_type == TYPE => Ok(Self {
+                path,
+                device: entry.device,
+            }),
+            _ => Err(MountError::NotMounted(path)),
+        }
+    }
+
+    /// Takes it away. `NotMounted` if it is not at its place any more, `Busy` if something is mounted over it.
+    ///
+    /// The kernel unmounts by path, so what is mounted there between this look and the unmount would be taken away.
+    pub(crate) fn detach(&self, how: Detach) -> Result<(), MountError> {
+        match self.sight(&mounts()?) {
+            Sight::Seen => detach(&self.path, how),
+            Sight::Covered => Err(MountError::Busy(InUse {
+                mounts: vec![self.path.clone()],
+                ..InUse::somehow(&self.path)
+            })),
+            Sight::Gone => Err(MountError::NotMounted(self.path.clone())),
+        }
+    }
+
+    /// Whether its path leads to it.
+    pub(crate) fn is_seen(&self) -> bool {
+        mounts().is_ok_and(|mounts| self.sight(&mounts) == Sight::Seen)
+    }
+
+    /// What `mounts`, oldest first, say of it.
+    fn sight(&self, mounts: &[MountEntry]) -> Sight {
+        let is_it =
+            |entry: &MountEntry| entry.device == self.device && entry.file_system_type == TYPE;
+        let mut here = mounts.iter().rev();
+        let topmost = here.find(|entry| entry.mount_point == self.path);
+        if topmost.is_some_and(is_it) {
+            Sight::Seen
+        } else if here.any(|entry| entry.mount_point == self.path && is_it(entry)) {
+            Sight::Covered
+        } else {
+            Sight::Gone
+        }
+    }
+
+    /// Ends the connection at once: every program that waits for an answer gets an error, and the path is freed unless
+    /// something else is seen there.
+    pub(crate) fn abort(&self) {
+        // Its owner may write this, root or not, where the control file system is mounted.
+        let minor = self.device.rsplit(':').next().unwrap_or(&self.device);
+        let by_control = std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
+        let by_force = if by_control.is_err() && is_root() && self.is_seen() {
+            rustix::mount::unmount(&self.path, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW)
+        } else {
+            Ok(())
+        };
+        log::debug!("ending the connection: {by_control:?}, {by_force:?}");
+        if let Err(error) = self.detach(Detach::Lazily) {
+            log::debug!("freeing the mount point: {error}");
+        }
     }
 }
 
@@ -118,6 +185,35 @@ fn refusal(path: &Path, words: &str) -> MountError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mountinfo::entries;
+
+    /// Goal: a mount that ends takes only itself away, whether it is a signal, a panic or idleness that ends it. Method: tables
+    /// of mounts in which the place or the device of this mount is that of another.
+    /// Failed before: whatever was mounted at the path was unmounted.
+    #[test]
+    fn a_mount_is_not_taken_for_another_file_system_at_its_place() {
+        let mount = OwnMount {
+            path: "/mnt/p".into(),
+            device: "0:52".to_owned(),
+        };
+        let own = "36 25 0:52 / /mnt/p rw - fuse.strongroom vault rw,user_id=0\n";
+        let disk = "37 36 8:17 / /mnt/p rw - ext4 /dev/sdb1 rw\n";
+        let another = "38 36 0:53 / /mnt/p rw - fuse.strongroom vault rw,user_id=0\n";
+        let reused = "39 25 0:52 / /mnt/p rw - tmpfs none rw\n";
+        let elsewhere = "40 25 0:52 / /mnt/q rw - fuse.strongroom vault rw,user_id=0\n";
+        let seen = |lines: &[&str]| {
+            let table: Vec<_> = entries(lines.concat().as_bytes()).collect();
+            assert_eq!(table.len(), lines.len());
+            mount.sight(&table)
+        };
+        assert_eq!(seen(&[own, elsewhere]), Sight::Seen);
+        assert_eq!(seen(&[disk, own]), Sight::Seen);
+        assert_eq!(seen(&[own, disk]), Sight::Covered);
+        assert_eq!(seen(&[own, another, disk]), Sight::Covered);
+        for lines in [&[disk][..], &[another], &[reused], &[elsewhere], &[]] {
+            assert_eq!(seen(lines), Sight::Gone, "{lines:?}");
+        }
+    }
 
     #[test]
     fn the_words_of_the_helper_are_understood() {

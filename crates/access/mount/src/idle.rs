@@ -4,13 +4,12 @@
 //! Gives   an unmounted path; the mount then ends as after any other unmount
 //! Never   unmounts while a file is open or a process works in the mount
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use crate::detach::{Detach, detach, is_root};
+use crate::detach::{Detach, OwnMount, is_root};
 use crate::error::MountError;
 use crate::shared::Shared;
 
@@ -19,7 +18,7 @@ const LOOKS: u32 = 2;
 
 /// Watches until `ended` says that the mount is over.
 pub(crate) fn watch(
-    path: PathBuf,
+    mount: OwnMount,
     idle: Duration,
     shared: Arc<Shared>,
     ended: Receiver<()>,
@@ -32,7 +31,7 @@ pub(crate) fn watch(
         } else {
             Detach::IfUnused
         };
-        detach(&path, how)
+        mount.detach(how)
     };
     let requests = move || shared.counters.snapshot().total();
     std::thread::Builder::new()

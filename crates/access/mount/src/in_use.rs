@@ -40,7 +40,7 @@ pub struct InUse {
     pub path: PathBuf,
     /// Who uses it: those that could be seen.
     pub by: Vec<Holder>,
-    /// What is mounted inside of it.
+    /// What is mounted inside of it; its own path stands for what is mounted over it.
     pub mounts: Vec<PathBuf>,
 }
 
@@ -62,7 +62,11 @@ impl fmt::Display for InUse {
             write!(f, " by {}", list(&self.by, ""))?;
         }
         for mount in &self.mounts {
-            write!(f, "; {} is mounted in it", show(mount.as_os_str()))?;
+            if *mount == self.path {
+                write!(f, "; another file system is mounted over it")?;
+            } else {
+                write!(f, "; {} is mounted in it", show(mount.as_os_str()))?;
+            }
         }
         let close = match self.mounts.is_empty() {
             true => "close the programs that use it",
@@ -135,5 +139,10 @@ mod tests {
             "/mnt is in use by vim (process 7), bash (process 9); /mnt/x is mounted in it; unmount and close everything in it, or unmount \
              with --lazy"
         );
+        busy.by.clear();
+        busy.mounts = vec!["/mnt".into()];
+        let said = busy.to_string();
+        let over = "/mnt is in use; another file system is mounted over it; ";
+        assert!(said.starts_with(over), "{said}");
     }
 }

@@ -17,6 +17,7 @@
 #![deny(unsafe_code)] // inherited.rs says why it has some
 
 mod adapter;
+mod answers;
 mod attach;
 mod attributes;
 pub mod background;
@@ -38,6 +39,7 @@ mod mounted;
 mod mountinfo;
 mod mountpoint;
 mod namespace;
+mod notification;
 mod options;
 mod panics;
 mod pool;

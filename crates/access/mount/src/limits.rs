@@ -39,6 +39,20 @@ pub(crate) fn ttl_in(parent: strongroom::filesystem::InodeId) -> &'static Durati
     }
 }
 
+/// How long the kernel needs at most to take in an answer that was sent. It does not say when it has.
+pub(crate) const TAKEN_IN: Duration = Duration::from_secs(1);
+
+/// When the kernel hears again of a change that an older answer may undo: so long after the first time, and after each repetition.
+pub(crate) const REPEAT_AFTER: [Duration; 4] = [
+    Duration::from_millis(1),
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    TAKEN_IN,
+];
+
+/// How many changes may wait to be repeated. Beyond that, the one that is due next is given up.
+pub(crate) const REPEATED_MAX: usize = 64 * 1024;
+
 /// Threads that answer requests that may wait. More than cores: they sleep, and callers of fsync who
 /// sleep together share one commit.
 pub(crate) const WAITING_THREADS: usize = 8;

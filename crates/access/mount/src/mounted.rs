@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -25,11 +25,12 @@ use strongroom::filesystem::Filesystem;
 
 use crate::adapter::Adapter;
 use crate::counters::{Counters, RequestCounter, RequestCounts};
-use crate::detach::{Detach, abort, detach};
+use crate::detach::{Detach, OwnMount};
 use crate::error::MountError;
 use crate::gate::Gate;
 use crate::invalidate::{Invalidator, NotifierThread};
-use crate::options::{MountOptions, TYPE};
+use crate::notification::Kernel;
+use crate::options::MountOptions;
 use crate::panics::{self, MountId};
 use crate::pool::Pool;
 use crate::record::Record;
@@ -37,7 +38,7 @@ use crate::references::References;
 use crate::shared::{Shared, Writes, Xattrs};
 use crate::turns::Turns;
 use crate::wakeful::Wakeful;
-use crate::{attach, idle, invalidate, limits, mountinfo, mountpoint};
+use crate::{attach, idle, invalidate, limits, mountpoint};
 
 /// A running mount. Dropping it unmounts, lazily if it is in use, and waits until all is durable.
 pub struct Mounted {
@@ -57,7 +58,7 @@ pub struct Beginning<'a> {
 /// What the threads of a mount share.
 struct Core {
     id: MountId,
-    path: PathBuf,
+    mount: OwnMount,
     shared: Arc<Shared>,
     notifier: NotifierThread,
     /// Who ends the mount takes this.
@@ -103,20 +104,21 @@ impl Mounted {
         let (invalidator, stale) = invalidate::queue();
         let shared = Arc::new(share(filesystem, options, invalidator)?);
         let device = attach::attach(&place, options)?;
-        let path = place.path;
+        // Asked before anything can have covered or removed the mount.
+        let mount = OwnMount::at(place.path)?;
         drop(place.folder);
-        let to = (path.clone(), options);
+        let to = (mount.clone(), options);
         let started = Self::serve(device, to, record, (shared, stale), before);
-        if started.is_err() && is_ours(&path) {
-            // The mount is there but nobody answers: it is taken away. The first error is reported.
-            let _ = detach(&path, Detach::Lazily);
+        if started.is_err() {
+            // The mount may be there but nobody answers: it is taken away. The first error is reported.
+            let _ = mount.detach(Detach::Lazily);
         }
         started
     }
 
     fn serve<T, E: From<MountError>>(
         device: std::os::fd::OwnedFd,
-        (path, options): (PathBuf, &MountOptions),
+        (mount, options): (OwnMount, &MountOptions),
         record: Record,
         (shared, stale): (Arc<Shared>, invalidate::Requests),
         before: impl FnOnce(&Beginning<'_>) -> Result<T, E>,
@@ -127,20 +129,21 @@ impl Mounted {
         // The kernel itself keeps other users out of a mount without `allow_other`.
         config.acl = SessionACL::All;
         let id = MountId::new();
+        let to_kernel = device
+            .try_clone()
+            .map_err(MountError::io("duplicating a descriptor"))?;
         let adapter = Adapter::new(Arc::clone(&shared), id);
         let session = Session::from_fd(adapter, device, SessionACL::All, config)
             .map_err(MountError::io("starting the session with the kernel"))?;
-        // Asked before anything can have covered or removed the mount.
-        let mounted =
-            mountinfo::mount_at(&path)?.ok_or_else(|| MountError::NotMounted(path.clone()))?;
-        attach::raise_read_ahead(&mounted.device);
+        attach::raise_read_ahead(&mount.device);
         if shared.writes == Writes::KeptByKernel {
-            attach::raise_write_back(&mounted.device);
+            attach::raise_write_back(&mount.device);
         }
-        let notifier = NotifierThread::start(session.notifier(), stale)
+        let answered = (Arc::clone(&shared.references), Arc::clone(&shared.answers));
+        let notifier = NotifierThread::start(Kernel::new(to_kernel), answered, stale)
             .map_err(MountError::io("starting a thread"))?;
         let begun = before(&Beginning {
-            path: &path,
+            path: &mount.path,
             invalidator: shared.invalidator.clone(),
             requests: RequestCounter(Arc::clone(&shared.counters)),
         });
@@ -151,7 +154,7 @@ impl Mounted {
         let (alive, ended) = crossbeam_channel::bounded(0);
         let core = Arc::new(Core {
             id,
-            path,
+            mount,
             shared,
             notifier,
             record: Mutex::new(Some(record)),
@@ -163,15 +166,14 @@ impl Mounted {
         });
         core.keep_record()?;
         if let Some(after) = options.idle_unmount {
-            idle::watch(core.path.clone(), after, Arc::clone(&core.shared), ended)
+            idle::watch(core.mount.clone(), after, Arc::clone(&core.shared), ended)
                 .map_err(MountError::io("starting a thread"))?;
         }
         let of_panics = Arc::downgrade(&core);
-        let device = mounted.device;
         panics::watch(id, move || {
             if let Some(core) = of_panics.upgrade() {
                 log::error!("an event loop failed because of a bug: the mount ends");
-                abort(&core.path, &device);
+                core.mount.abort();
             }
         });
         let of_session = Arc::clone(&core);
@@ -185,7 +187,7 @@ impl Mounted {
     /// Where it is mounted, absolute and free of links.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.core.path
+        &self.core.mount.path
     }
 
     /// Requests answered so far, by kind.
@@ -217,9 +219,9 @@ impl Mounted {
     /// Unmounts and waits until everything is durable.
     ///
     /// # Errors
-    /// `Busy` if something is open in it: the mount goes on. `EndedBadly` as `wait`.
+    /// `Busy` if something is open in it or mounted over it: the mount goes on. `EndedBadly` as `wait`.
     pub fn unmount(&self) -> Result<(), MountError> {
-        match detach(&self.core.path, Detach::IfUnused) {
+        match self.core.mount.detach(Detach::IfUnused) {
             // Somebody was faster, or it was unmounted lazily and still has users.
             Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
             Err(error) => Err(error),
@@ -272,7 +274,7 @@ impl Core {
         if let Err(error) = &served {
             // A loop ended by itself: the path must not stay behind without an answer.
             log::error!("the connection to the kernel broke: {error}");
-            let _ = detach(&self.path, Detach::Lazily);
+            let _ = self.mount.detach(Detach::Lazily);
         }
         self.end(served.err());
     }
@@ -282,27 +284,36 @@ impl Core {
         if self.outcome.lock().is_some() {
             return;
         }
-        match detach(&self.path, Detach::IfUnused) {
+        let freed = match self.mount.detach(Detach::IfUnused) {
             // The session may end by itself, but must not be waited for: a lazy unmount before, or another mount namespace, may
             // keep it.
-            Ok(()) | Err(MountError::NotMounted(_)) => self.collect(),
+            Ok(()) | Err(MountError::NotMounted(_)) => {
+                self.collect();
+                Ok(())
+            }
             Err(_) => {
                 self.send_all();
                 self.collect();
                 // Out of sight; open files answer with an error from now on.
-                if let Err(error) = detach(&self.path, Detach::Lazily) {
-                    log::warn!("the mount point could not be freed: {error}");
-                }
+                self.mount.detach(Detach::Lazily)
             }
-        }
+        };
         self.end(None);
+        if let Err(error) = freed {
+            log::warn!("the mount point could not be freed: {error}");
+            // It lies below another file system, perhaps: nobody shall wait for its answers. All that was sent is stored by now.
+            self.mount.abort();
+        }
         // The outcome is in `wait`, for whoever asks.
         let _ = self.wait();
     }
 
     /// Has the kernel send all that it keeps, many pages at once; but of a FUSE file system it does not wait for that.
     fn send_all(&self) {
-        let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
+        if !self.mount.is_seen() {
+            return;
+        }
+        let sent = File::open(&self.mount.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         if let Err(error) = sent {
             log::error!("data in the kernel's cache could not be collected: {error}");
         }
@@ -335,7 +346,7 @@ impl Core {
                     _ => return,
                 }
                 if let Some(record) = core.record.lock().as_mut()
-                    && let Err(error) = record.come_back(&core.path)
+                    && let Err(error) = record.come_back(&core.mount.path)
                 {
                     log::error!("`strongroom umount` can no longer wait for this process: {error}");
                     return;
@@ -421,12 +432,6 @@ impl Core {
     }
 }
 
-/// Whether what is mounted at `path` is of this kind: the folder may have been moved away, and something else stand there.
-fn is_ours(path: &Path) -> bool {
-    mountinfo::mount_at(path)
-        .is_ok_and(|found| found.is_some_and(|entry| entry.file_system_type == TYPE))
-}
-
 fn share(
     filesystem: Filesystem,
     options: &MountOptions,
@@ -453,7 +458,8 @@ fn share(
         } else {
             Wakeful::start()
         },
-        references: References::new(),
+        references: Arc::new(References::new()),
+        answers: Arc::default(),
         invalidator,
         turns: Turns::new(),
         loops_occupied: AtomicUsize::new(0),

@@ -45,6 +45,11 @@ impl References {
         }
     }
 
+    /// Whether the kernel knows it, or will when it has taken in an answer.
+    pub(crate) fn has(&self, inode: InodeId) -> bool {
+        self.part(inode).lock().contains_key(&inode.0)
+    }
+
     /// Every node that the kernel knows now.
     pub(crate) fn inodes(&self) -> Vec<InodeId> {
         self.0

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use crate::answers::Answers;
 use crate::attributes::View;
 use crate::counters::Counters;
 use crate::gate::Gate;
@@ -22,7 +23,9 @@ pub(crate) struct Shared {
     pub(crate) view: View,
     pub(crate) counters: Arc<Counters>,
     pub(crate) wakeful: Wakeful,
-    pub(crate) references: References,
+    pub(crate) references: Arc<References>,
+    /// Which answers the kernel may still take in.
+    pub(crate) answers: Arc<Answers>,
     pub(crate) invalidator: Invalidator,
     /// Which event loops listen.
     pub(crate) turns: Arc<Turns>,

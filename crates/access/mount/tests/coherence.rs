@@ -11,10 +11,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
+use strongroom::filesystem::{Caller, InodeId};
+use support::Drive;
 use support::daemon::Daemon;
 use support::libaio::Queue;
 use support::mapped::{Mapped, PAGE, Page};
@@ -185,6 +188,37 @@ fn all_ways_to_one_file_at_once_come_to_an_end() {
         file.write_all_at(&[4; LEN], 0).unwrap();
         assert!(fs::read(path).unwrap() == [4; LEN]);
     }
+}
+
+/// Goal: a program that looks at a file while the library changes it sees the change in the end. Method: in each round the kernel forgets
+/// the file; then one thread looks it up while another appends to it as the library does, and announces that.
+/// Failed before: if the kernel took in the look-up's answer after it had heard of the change, the old size stayed for good.
+#[test]
+fn a_file_that_grows_while_it_is_looked_up_is_seen_with_its_new_size() {
+    let drive = Drive::new();
+    let path = &drive.at("file");
+    fs::write(path, b"").unwrap();
+    let invalidator = drive.mounted.invalidator();
+    let found = drive
+        .filesystem
+        .lookup(&Caller::root(), InodeId::ROOT, b"file");
+    let inode = found.unwrap().inode;
+    for len in 1..=rounds(100) as u64 {
+        invalidator.entry(InodeId::ROOT, b"file");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                fs::metadata(path).unwrap();
+            });
+            drive.filesystem.write(inode, len - 1, b"x").unwrap();
+            invalidator.content(inode, len - 1, 1);
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while fs::metadata(path).unwrap().len() != len {
+            assert!(Instant::now() < deadline, "an old size after {len} bytes");
+            std::thread::yield_now();
+        }
+    }
+    drive.filesystem.forget(inode, 1);
 }
 
 /// The programs that leave holes out when they copy.

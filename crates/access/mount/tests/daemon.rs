@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -150,6 +150,53 @@ fn a_signal_ends_the_daemon_with_everything_durable_even_when_in_use() {
         assert!(daemon.child.wait().unwrap().success());
         assert!(!is_mounted(&daemon.mount_point()));
         assert!(file.write_all(b"too late").is_err());
+    }
+}
+
+/// A file system that somebody mounts at a place. Taken away at the end, also of a test that fails.
+struct Another(PathBuf);
+
+impl Another {
+    fn at(place: PathBuf) -> Self {
+        let none = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("none", &place, "tmpfs", none, None).unwrap();
+        fs::write(place.join("theirs"), b"theirs").unwrap();
+        Self(place)
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+/// Goal: a mount that ends takes no other file system away. Method: one is mounted over the mount, or in its place after a lazy
+/// unmount that an open file outlives; it is unused or busy.
+/// Failed before: the end unmounted whatever was mounted at the path, lazily if it was busy.
+#[test]
+fn the_end_of_a_mount_leaves_what_others_have_mounted_there() {
+    for (covers, is_busy) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut daemon = Daemon::start();
+        let place = daemon.mount_point();
+        let _open = File::create(place.join("file")).unwrap();
+        if !covers {
+            rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).unwrap();
+        }
+        let another = Another::at(place.clone());
+        let _busy = is_busy.then(|| File::open(place.join("theirs")).unwrap());
+        daemon.signal(Signal::TERM);
+        assert!(daemon.says("ended"));
+        assert!(daemon.child.wait().unwrap().success());
+        let left = fs::read(place.join("theirs"));
+        assert_eq!(
+            left.unwrap(),
+            b"theirs",
+            "covers: {covers}, busy: {is_busy}"
+        );
+        drop(another);
+        // The mount below is dead; without one, this is the folder.
+        assert_eq!(rustix::fs::statfs(&place).is_err(), covers);
     }
 }
 
