@@ -85,14 +85,9 @@ pub(super) struct Retired {
 }
 
 impl Retired {
-    /// Finds it. What waits is read only if a push of this device began and the publication retires something that nobody published, as
-    /// a pruning does.
-    pub(super) fn of(
-        session: &Session,
-        remote: u64,
-        body: &Publication,
-        is_pushing: bool,
-    ) -> Result<Self> {
+    /// Finds it. What waits is read only if the publication retires something that nobody published, as a pruning does. Another device may
+    /// have brought that up, and this one has it from another remote.
+    pub(super) fn of(session: &Session, remote: u64, body: &Publication) -> Result<Self> {
         let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
         let mut unknown: HashSet<[u8; 32]> = hashes.copied().collect();
         let mut retired = Self {
@@ -114,7 +109,7 @@ impl Retired {
             }
         })?;
         drop(reader);
-        if is_pushing && !unknown.is_empty() {
+        if !unknown.is_empty() {
             retired.unpublished = waiting(session, remote, &|hash| unknown.contains(hash))?;
         }
         Ok(retired)

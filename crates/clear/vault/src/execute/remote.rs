@@ -406,7 +406,7 @@ fn publication(
     let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
     let retired = match is_jump {
         true => Retired::all(session, remote, state.is_pushing)?,
-        false => Retired::of(session, remote, body, state.is_pushing)?,
+        false => Retired::of(session, remote, body)?,
     };
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
