@@ -402,15 +402,11 @@ fn publication(
         },
         ..state.clone()
     };
-    // Those in between were removed: what they retired is not known one by one.
-    let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
-    let retired = match is_jump {
-        true => Retired::all(session, remote, state.is_pushing)?,
-        false => Retired::of(session, remote, body)?,
-    };
+    let retired = Retired::of(session, remote, body)?;
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
-    retired.bring_back(session, body)?;
+    let named = body.segments.iter().map(|one| one.id).collect();
+    retired.bring_back(session, &named)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
         let Some((row, now)) = found_by(writer, remote)? else {
@@ -433,7 +429,7 @@ fn publication(
         };
         let next = next.encode();
         writer.put_remote(&Remote { state: next, ..row })?;
-        retired.note(writer, remote, is_own && !is_jump, body.number)?;
+        retired.note(writer, remote, is_own, body.number)?;
         put_published(writer, remote, body)?;
         Ok(Some(true))
     });
