@@ -244,7 +244,9 @@ impl Vault {
             return Ok(Pulled::Whole);
         }
         let first = match (start, row.last) {
-            (Start::Base, _) | (Start::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
+            (Start::Base, _) | (Start::Joined, 0) => {
+                self.first_needed_knowing(remote, row.header)?.max(1)
+            }
             (Start::Joined, last) => last.min(row.joined) + 1,
         };
         let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
@@ -256,7 +258,10 @@ impl Vault {
             let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
             let Some(object) = object else { break };
             oldest = oldest.min(epoch_of(&object));
-            match self.open_knowing(remote, number, &object, oldest) {
+            let before = found
+                .last()
+                .map_or(row.header, |(_, one)| one.body.header.1);
+            match self.open_knowing(remote, (number, &object), before, oldest) {
                 Ok(signed) => found.push((object, signed)),
                 // Perhaps it takes keys without which those before it do not open: they are joined first. (2)
                 Err(Error::RemoteUntrue(_)) if found.iter().any(is_head) => {

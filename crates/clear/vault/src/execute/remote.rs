@@ -122,6 +122,14 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
         }
+        RemoteRequest::OpensUnder {
+            header,
+            number,
+            object,
+        } => {
+            let opens = (session.vault).opens_under(header.0, *number, object.0);
+            opens.map(Into::into)
+        }
         RemoteRequest::BecomeNewDevice { newest } => {
             let newest = newest.as_ref().map(|header| header.0);
             session.vault.become_new_device(newest).map(Into::into)
