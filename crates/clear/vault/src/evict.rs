@@ -17,7 +17,7 @@ use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::hex;
 use strongroom_remote::{ObjectName, Remote};
-use strongroom_sync::{needs_name, needs_of};
+use strongroom_sync::{needs_name, needs_of, publication_number};
 
 use crate::clock::now_s;
 use crate::folder::{Folder, INCOMING};
@@ -32,6 +32,9 @@ use crate::{Error, GoOn, Result, Vault};
 
 /// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
 const SAYING: u64 = u64::MAX;
+
+/// 2026 began with this second since 1970, before there were such objects: what seems older came while the clock of the place was not set.
+const CLOCK_SET_S: u64 = 1_767_225_600;
 
 /// What an eviction did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -361,9 +364,19 @@ impl Vault {
         newest: u64,
     ) -> Result<Option<u64>> {
         let own = self.remote_row(row.number)?.needs.0;
+        let needs = remote.list("needs")?;
+        if needs.is_empty() {
+            return Ok(None);
+        }
+        // Both times are of the place: its clock may be behind, and that of this machine ahead.
+        let mut publications = remote.list("publications")?.into_iter();
+        let made = publications.find(|one| publication_number(&one.name) == Some(newest));
+        let made_s = made.map_or(0, |one| one.created_s);
         let mut followed: HashMap<[u8; 16], u64> = HashMap::new();
-        for listed in remote.list("needs")? {
-            let is_over = listed.created_s > 0 && passed(listed.created_s, NEEDS_END);
+        for listed in needs {
+            let is_over = listed.created_s >= CLOCK_SET_S
+                && made_s.saturating_sub(listed.created_s) >= NEEDS_END.as_secs()
+                && passed(listed.created_s, NEEDS_END);
             if let Some((id, number)) = needs_of(&listed.name)
                 && id != own
                 && number <= newest

@@ -92,6 +92,7 @@ mod seen;
 mod settings;
 mod snapshot;
 mod staging;
+mod take_headers;
 #[cfg(test)]
 mod take_over;
 mod transaction;

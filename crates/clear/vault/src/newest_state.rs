@@ -2,7 +2,7 @@
 //!
 //! Takes   a remote, and a secret or keys that open its headers
 //! Gives   a header that opens, and the verified log from its base on (the first publication that is still needed)
-//! Never   uses a header from before a change of members
+//! Never   uses a header from before a change of members, or one that was made beside the published one
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;
@@ -68,29 +68,34 @@ pub(crate) fn newest_state(
     }
     // Why the newest that opened did not do; else why none opened.
     let mut unread = None;
-    // A header from before a change of members would make a removed device one again.                 [11.5.5]
-    let mut members: Option<Vec<Record>> = None;
+    // Membership records of those that opened and did not do.
+    let mut tried: Vec<Vec<Record>> = Vec::new();
     let mut last = Error::from(strongroom_sync::Error::Empty);
     names.truncate(HEADERS_MAX);
     for of_one in names.chunk_by(|one, next| one.0 == next.0) {
         let (headers, damaged) = headers_by_records(remote, of_one)?;
         last = damaged.map_or(last, Error::from);
-        // More than one, if a device changed keys while another forgot some.                          [11.5.5]
+        // More than one, if a device changed keys while another forgot some, or changed them too.             [11.5.5]
         for (header, records) in headers {
-            let goes_on = |known: &Vec<Record>| records.starts_with(known);
-            if !members.as_ref().is_none_or(goes_on) {
+            // A header from before a change of members would make a removed device one again.                 [11.5.5]
+            let is_before =
+                |known: &Vec<Record>| known.len() > records.len() && known.starts_with(&records);
+            if tried.iter().any(is_before) {
                 continue;
             }
             match opener.open(&header) {
                 Ok(keyring) if keyring.vault_id() == marker.vault => {
-                    members = Some(records);
                     match Log::read(remote, &keyring, marker) {
-                        Ok(log) => return Ok((header, keyring, log)),
+                        Ok(log) if log.goes_with(remote, (&header, &records), &tried)? => {
+                            return Ok((header, keyring, log));
+                        }
+                        Ok(_) => {}
                         Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
                             return Err(error);
                         }
                         Err(error) => unread = unread.or(Some(error)),
                     }
+                    tried.push(records);
                 }
                 Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
                 // Each try at a passphrase costs a second, and the secret is as wrong for an older one. What is withheld now may lie in
@@ -228,6 +233,24 @@ impl Log {
             joined,
             joined_up_to: unfinished.before,
         })
+    }
+
+    /// Whether a header with these records is the one that the last publication names, or goes on from that and from all that were `tried`: a
+    /// push that was cut off left it. One that was made beside the published one came too late.              [11.5.5]
+    fn goes_with(
+        &self,
+        remote: &dyn Remote,
+        (header, records): (&[u8], &[Record]),
+        tried: &[Vec<Record>],
+    ) -> Result<bool> {
+        let named = self.last.body.header;
+        if object_hash(header) == named.1 {
+            return Ok(true);
+        }
+        // Without it nothing tells which one came too late.
+        let (published, _) = headers_by_records(remote, &[named])?;
+        let mut before = published.iter().map(|(_, records)| records).chain(tried);
+        Ok(before.all(|before| records.starts_with(before)))
     }
 
     /// Refuses a remote that does not list what is live, with its length.                                      [11.5.6]

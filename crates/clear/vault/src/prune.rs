@@ -430,3 +430,122 @@ fn is_over(since_s: u64, time: Duration) -> bool {
 fn front(hash: &[u8; 32]) -> [u8; 8] {
     *hash.first_chunk().expect("a hash has 32 bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use strongroom_crypto::{KeyFile, Secret, SystemRandom};
+    use strongroom_history::NewRevision;
+    use strongroom_remote::{Created, Result as Answer};
+
+    use super::*;
+    use crate::clone::{CloneOptions, clone};
+    use crate::{CreateOptions, OpenOptions, SeenRecords, Trust};
+
+    /// A place whose clock was behind by 200 days when objects of these kinds came.
+    #[derive(Debug)]
+    struct Behind {
+        below: Arc<dyn Remote>,
+        kinds: &'static [&'static str],
+    }
+
+    impl Remote for Behind {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Answer<Created> {
+            self.below.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Answer<Option<Vec<u8>>> {
+            self.below.read(name, bytes_max)
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            self.below.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> Answer<Vec<Listed>> {
+            let mut listed = self.below.list(kind)?;
+            if self.kinds.contains(&kind) {
+                for one in &mut listed {
+                    one.created_s -= 200 * 24 * 60 * 60;
+                }
+            }
+            Ok(listed)
+        }
+
+        fn remove(&self, name: &ObjectName) -> Answer<()> {
+            self.below.remove(name)
+        }
+    }
+
+    /// Goal: what a device needs is not passed over because the clocks of the place and of whoever prunes differ. Method: one device lets
+    /// content go that another removes and prunes, at a place that says of all that it came 200 days ago; then only of what is needed.
+    /// Failed before: the age was counted by the clock of whoever prunes, and the content was removed while it was needed.
+    #[test]
+    fn what_is_needed_grows_old_by_the_clock_of_the_place() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("remote");
+        std::fs::create_dir(&at).unwrap();
+        let address = format!("folder:{}", at.display());
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let secret = Secret::KeyFile(key_file.clone());
+        let options = CreateOptions::new().key_file(key_file);
+        let created = Vault::create(place.path().join("one"), options).unwrap();
+        let one = created.vault;
+        one.add_remote("stick", &address).unwrap();
+        let words = (0..3_u64 << 17).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        let content: Vec<u8> = words.flatten().collect();
+        one.write("/content", &content).unwrap();
+        one.push("stick", &mut |_| GoOn::Yes).unwrap();
+        // Each is the vault of a machine of its own.
+        let trust = Trust {
+            seen: SeenRecords::Nowhere,
+            ..Trust::default()
+        };
+        let options = CloneOptions {
+            trust: trust.clone(),
+            ..CloneOptions::default()
+        };
+        let folder = place.path().join("two");
+        clone(&address, &folder, &secret, options, &mut |_| GoOn::Yes).unwrap();
+        let options = OpenOptions {
+            trust,
+            ..OpenOptions::default()
+        };
+        let two = Vault::open(&folder, secret, options).unwrap();
+        let gone = two.evict(None, &mut |_| GoOn::Yes).unwrap();
+        assert!(gone.bytes > 3 << 20, "{gone:?}");
+        one.remove_file("/content").unwrap();
+        one.take_revision(&NewRevision::default()).unwrap();
+        let mut revisions = one.revisions().unwrap();
+        revisions.sort_by_key(|revision| revision.time);
+        revisions.pop();
+        for revision in revisions {
+            one.remove_revision(revision.id).unwrap();
+        }
+        one.compact().unwrap();
+        one.push("stick", &mut |_| GoOn::Yes).unwrap();
+        let pruned = |kinds: &'static [&'static str]| {
+            let (row, below) = one.reach("stick").unwrap();
+            let grace = Duration::ZERO;
+            let remote = Behind { below, kinds };
+            let pruning = Pruning::Now { grace };
+            let (_, report) = one
+                .push_and_prune(&row, &remote, pruning, &mut |_| GoOn::Yes)
+                .unwrap();
+            report
+        };
+        let young = pruned(&["needs", "publications"]);
+        assert!(young.waiting_bytes > 3 << 20, "{young:?}");
+        assert_eq!(two.read("/content").unwrap(), content);
+        let old = pruned(&["needs"]);
+        assert!(old.bytes > 3 << 20, "{old:?}");
+        assert_eq!(old.waiting_bytes, 0, "{old:?}");
+        for vault in [one, two] {
+            vault.close().unwrap();
+        }
+    }
+}

@@ -237,6 +237,10 @@ impl Attempt<'_> {
                 return Ok(Ended::Done);
             }
             if !header_is_there {
+                // It stays for ever: whoever comes too late leaves none.                                   [11.4.12]
+                if self.remote.has(&publication_name(last + 1))? {
+                    return Ok(Ended::Again);
+                }
                 let name = header_name(begun.generation, &header);
                 self.remote.create(&name, begun.header.0.clone())?;
                 header_is_there = true;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use strongroom_filesystem::{
     Arrived, Brought, Caller, Content, Durability, Ending, Error as FileError, Shown, Taken,
 };
-use strongroom_format::publication::RemoteId;
+use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_history::{
     self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
     Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
@@ -34,6 +34,7 @@ use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::copied;
 use crate::execute::history::told;
+use crate::execute::let_go::let_go_all_but;
 use crate::execute::published::{change_state, remote_of};
 use crate::execute::session::Session;
 use crate::incoming;
@@ -60,6 +61,7 @@ pub(crate) fn join(
     let _turn = session.vault.joining.lock();
     let (row, state) = remote_of(session, remote)?;
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
+    let first = numbers.start;
     let signed = publications(
         session,
         &folder,
@@ -81,6 +83,33 @@ pub(crate) fn join(
         leave_out_known(session, remote, &mut live, state.joined)?;
     }
     copied::give_way(session, &folder, remote, &live)?;
+    let heads = (state.head, last.body.head);
+    let joined = join_live(session, remote, (&signed, &live), heads, from);
+    // It may have taken a snapshot, also where it failed.
+    told(session);
+    let joined = joined?;
+    // Those in between were removed: what they retired is not known one by one.
+    if state.last.0 > 0 && first > state.last.0 + 1 {
+        let mut live = Live::default();
+        signed.iter().for_each(|one| live.add(one));
+        let_go_all_but(session, remote, &live, first)?;
+    }
+    note_joined(session, remote, unfinished.before)?;
+    // What an attempt put in place that failed, and this one does not need, has no row.
+    incoming::take_back(&folder, session.filesystem())?;
+    incoming::remove(&folder)?;
+    Ok(joined)
+}
+
+/// Joins what these publications say, with what of them is live and new. `heads`: the one that this device and the remote had last in
+/// common, and that of the last publication.
+fn join_live(
+    session: &Session,
+    remote: u64,
+    (signed, live): (&[SignedPublication], &Live),
+    (base, head): ([u8; 32], [u8; 32]),
+    from: Start,
+) -> Result<JoinedFields> {
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();
@@ -93,38 +122,30 @@ pub(crate) fn join(
     for revision in live.revisions.values() {
         arrival.revision(session, revision)?;
     }
-    arrival.find_nodes(&last.body.head, from)?;
+    arrival.find_nodes(&head, from)?;
     arrival.arrived.retired = retired(session, remote, signed.iter().map(|one| &one.body))?;
     arrival.find_again()?;
     let theirs = session
         .filesystem()
         .revisions()?
         .into_iter()
-        .find(|one| one.id.0 == last.body.head)
+        .find(|one| one.id.0 == head)
         .or_else(|| {
             let mut new = arrival.arrived.revisions.iter();
-            let found = new.find(|one| one.id.0 == last.body.head);
+            let found = new.find(|one| one.id.0 == head);
             found.cloned().map(Arc::new)
         });
     let theirs = theirs.ok_or_else(|| {
         let why = "the remote lacks the snapshot that its newest publication names";
         Error::RemoteUntrue(why.to_owned())
     })?;
-    let joined = Joining {
+    Joining {
         session,
         arrival: &mut arrival,
         theirs: &theirs,
-        base: state.head,
+        base,
     }
-    .run();
-    // It may have taken a snapshot, also where it failed.
-    told(session);
-    let joined = joined?;
-    note_joined(session, remote, unfinished.before)?;
-    // What an attempt put in place that failed, and this one does not need, has no row.
-    incoming::take_back(&folder, session.filesystem())?;
-    incoming::remove(&folder)?;
-    Ok(joined)
+    .run()
 }
 
 /// All that is live up to that publication is here.

@@ -14,10 +14,10 @@ use std::collections::HashSet;
 use strongroom_format::publication::Publication;
 use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
-use strongroom_sync::object_hash;
+use strongroom_sync::{Live, object_hash};
 
 use crate::execute::evict::bring_back_retired;
-use crate::execute::published::{change, segment_files};
+use crate::execute::published::{change, found_by, remote_of, segment_files};
 use crate::execute::session::Session;
 use crate::execute::standing::{LET_GO, each_published};
 use crate::folder::{REVISIONS, SEGMENTS};
@@ -85,14 +85,9 @@ pub(super) struct Retired {
 }
 
 impl Retired {
-    /// Finds it. What waits is read only if a push of this device began and the publication retires something that nobody published, as
-    /// a pruning does.
-    pub(super) fn of(
-        session: &Session,
-        remote: u64,
-        body: &Publication,
-        is_pushing: bool,
-    ) -> Result<Self> {
+    /// Finds it. What waits is read only if the publication retires something that nobody published, as a pruning does. Another device may
+    /// have brought that up, and this one has it from another remote.
+    pub(super) fn of(session: &Session, remote: u64, body: &Publication) -> Result<Self> {
         let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
         let mut unknown: HashSet<[u8; 32]> = hashes.copied().collect();
         let mut retired = Self {
@@ -114,28 +109,32 @@ impl Retired {
             }
         })?;
         drop(reader);
-        if is_pushing && !unknown.is_empty() {
+        if !unknown.is_empty() {
             retired.unpublished = waiting(session, remote, &|hash| unknown.contains(hash))?;
         }
         Ok(retired)
     }
 
-    /// Everything that is noted as published, what of it is live is named again; and everything that a push of this device may have
-    /// brought up.
-    pub(super) fn all(session: &Session, remote: u64, is_pushing: bool) -> Result<Self> {
+    /// Everything that is noted as published and is not in `live`; and what is not in it of all that a push of this device may have brought up.
+    fn all_but(session: &Session, remote: u64, live: &Live, is_pushing: bool) -> Result<Self> {
         let mut retired = Self {
             published: Vec::new(),
             marked: Vec::new(),
             unpublished: Vec::new(),
         };
+        let is_live =
+            |hash: &[u8; 32]| live.segments.contains_key(hash) || live.revisions.contains_key(hash);
         let reader = session.filesystem().engine().reader()?;
-        each_published(&reader, remote, &mut |item, how| match how.hash == LET_GO {
-            true => retired.marked.push(item),
-            false => retired.published.push(item),
+        each_published(&reader, remote, &mut |item, how| {
+            if how.hash == LET_GO {
+                retired.marked.push(item);
+            } else if !is_live(&how.hash) {
+                retired.published.push(item);
+            }
         })?;
         drop(reader);
         if is_pushing {
-            retired.unpublished = waiting(session, remote, &|_| true)?;
+            retired.unpublished = waiting(session, remote, &|hash| !is_live(hash))?;
         }
         Ok(retired)
     }
@@ -175,8 +174,8 @@ impl Retired {
     }
 
     /// Brings back what is away and not live any more, while something here lives in it: who retired it may remove it.    [11.9.4]
-    pub(super) fn bring_back(&self, session: &Session, body: &Publication) -> Result<()> {
-        let named: HashSet<SegmentId> = body.segments.iter().map(|one| one.id).collect();
+    /// `named`: segments that are live, also with other bytes.
+    pub(super) fn bring_back(&self, session: &Session, named: &HashSet<SegmentId>) -> Result<()> {
         for item in &self.published {
             if let Published::Segment(id) = item
                 && !named.contains(&SegmentId(*id))
@@ -195,6 +194,37 @@ impl Retired {
             }
         }
         Ok(())
+    }
+}
+
+/// Takes in that nothing is live at that remote but `live`, which its log names from publication `first` on: those before it were removed
+/// while this device was away. What is away and not live comes back first.                                  [11.8.4] [11.9.4]
+///
+/// # Errors
+/// `RemoteBusy` if another session took in more of the log meanwhile; as `Filesystem::bring_back`.
+pub(super) fn let_go_all_but(
+    session: &Session,
+    remote: u64,
+    live: &Live,
+    first: u64,
+) -> Result<()> {
+    let (_, state) = remote_of(session, remote)?;
+    let retired = Retired::all_but(session, remote, live, state.is_pushing)?;
+    // What was here, or came back, is not evicted before the remote is noted not to have it.
+    let _kept = session.filesystem().keep_segments();
+    let named = live.segments.values().map(|one| one.id).collect();
+    retired.bring_back(session, &named)?;
+    retired.renew(session)?;
+    let is_noted = change(session, |writer| match found_by(writer, remote)? {
+        Some((_, now)) if now.last == state.last => {
+            retired.note(writer, remote, false, first)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    })?;
+    match is_noted {
+        true => Ok(()),
+        false => Err(Error::RemoteBusy),
     }
 }
 

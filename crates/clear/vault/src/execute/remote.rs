@@ -125,6 +125,14 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
         }
+        RemoteRequest::OpensUnder {
+            header,
+            number,
+            object,
+        } => {
+            let opens = (session.vault).opens_under(header.0, *number, object.0);
+            opens.map(Into::into)
+        }
         RemoteRequest::BecomeNewDevice { newest } => {
             let newest = newest.as_ref().map(|header| header.0);
             session.vault.become_new_device(newest).map(Into::into)
@@ -407,15 +415,11 @@ fn publication(
         },
         ..state.clone()
     };
-    // Those in between were removed: what they retired is not known one by one.
-    let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
-    let retired = match is_jump {
-        true => Retired::all(session, remote, state.is_pushing)?,
-        false => Retired::of(session, remote, body, state.is_pushing)?,
-    };
+    let retired = Retired::of(session, remote, body)?;
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
-    retired.bring_back(session, body)?;
+    let named = body.segments.iter().map(|one| one.id).collect();
+    retired.bring_back(session, &named)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
         let Some((row, now)) = found_by(writer, remote)? else {
@@ -438,7 +442,7 @@ fn publication(
         };
         let next = next.encode();
         writer.put_remote(&Remote { state: next, ..row })?;
-        retired.note(writer, remote, is_own && !is_jump, body.number)?;
+        retired.note(writer, remote, is_own, body.number)?;
         put_published(writer, remote, body)?;
         Ok(Some(true))
     });

@@ -15,7 +15,7 @@ use strongroom_filesystem::{
 };
 use strongroom_format::{Epoch, Header, StoredHeader};
 use strongroom_metadata::SegmentNumber;
-use strongroom_sync::object_hash;
+use strongroom_sync::{object_hash, open_publication};
 
 use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
@@ -128,6 +128,19 @@ impl OpenVault {
         installed
     }
 
+    /// Whether publication `number` opens with a header that a remote has and that goes on from the one in use.
+    pub(crate) fn opens_under(&self, header: &[u8], number: u64, object: &[u8]) -> Result<bool> {
+        self.with_keys(|keys| {
+            let keyring = keys.keyring();
+            if has_all_changes_of(keyring, header) {
+                return Ok(false);
+            }
+            let next = follow(keyring, header)?;
+            let (signer, sealer) = (next.revision_signer(), next.block_sealer());
+            Ok::<_, Error>(open_publication(number, object, &signer, &sealer).is_ok())
+        })
+    }
+
     /// Takes in a header that a remote has; gives whether it is a newer one. One that lacks keys of epoch `needed` or later is left;
     /// one that lacks keys which something here needs, until that is sealed again, which begins then.
     pub(crate) fn take_header(&self, header: &[u8], needed: Epoch) -> Result<bool> {
@@ -136,21 +149,7 @@ impl OpenVault {
             if has_all_changes_of(keyring, header) {
                 return Ok(None);
             }
-            let next = keyring
-                .follow_at_remote(header)
-                .map_err(|error| match error {
-                    UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => {
-                        Error::DeviceReplaced
-                    }
-                    UnlockError::Diverged => Error::keys_diverged(),
-                    // It is that of the remote, not that of this vault, of which somebody without keys made another one.
-                    UnlockError::HeaderEdited
-                    | UnlockError::SlotMissing
-                    | UnlockError::GenerationBeyond { .. }
-                    | UnlockError::WithheldForged
-                    | UnlockError::Forged(_) => Error::RemoteUntrue(format!("its header: {error}")),
-                    error => error.into(),
-                })?;
+            let next = follow(keyring, header)?;
             let held: Vec<Epoch> = keyring.epochs().collect();
             let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
             let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();
@@ -310,6 +309,23 @@ impl OpenVault {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
+}
+
+/// The keyring of a later header, which a remote has.
+fn follow(keyring: &Keyring, header: &[u8]) -> Result<Keyring> {
+    keyring
+        .follow_at_remote(header)
+        .map_err(|error| match error {
+            UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => Error::DeviceReplaced,
+            UnlockError::Diverged => Error::keys_diverged(),
+            // It is that of the remote, not that of this vault, of which somebody without keys made another one.
+            UnlockError::HeaderEdited
+            | UnlockError::SlotMissing
+            | UnlockError::GenerationBeyond { .. }
+            | UnlockError::WithheldForged
+            | UnlockError::Forged(_) => Error::RemoteUntrue(format!("its header: {error}")),
+            error => error.into(),
+        })
 }
 
 /// Whether a header has no change of members or keys that `keyring` does not have, and is no later one. Two devices that forgot keys

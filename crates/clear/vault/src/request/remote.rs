@@ -121,6 +121,14 @@ pub(crate) enum RemoteRequest<'a> {
         header: Bytes<'a>,
         needed: u32,
     },
+    /// Whether publication `number` opens with a header that the remote has, which goes on from the one in use.
+    OpensUnder {
+        #[serde(borrow)]
+        header: Bytes<'a>,
+        number: u64,
+        #[serde(borrow)]
+        object: Bytes<'a>,
+    },
     /// Adds a new device, as which this copy goes on. With a header that the remote has: the device of this copy was replaced in it.
     BecomeNewDevice {
         #[serde(borrow)]
@@ -152,6 +160,7 @@ impl RemoteRequest<'_> {
             Self::List
                 | Self::Open { .. }
                 | Self::HeaderHash
+                | Self::OpensUnder { .. }
                 | Self::ChangesMark
                 | Self::IsWaiting { .. }
                 | Self::NotLive { .. }

@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime};
 use strongroom::filesystem::{Error as FileError, SetAttributes};
 use strongroom::{
     CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, RepairOptions,
-    SeenRecords, Trust, Vault, VerifyOptions, repair,
+    SeenRecords, SystemRandom, Trust, Vault, VerifyOptions, repair,
 };
+use strongroom_format::publication::Publication;
 use strongroom_metadata::Remote;
-use strongroom_sync::RemoteState;
+use strongroom_sync::{Live, RemoteState, publication_name, seal_publication, segment_name};
 
+use super::unfinished::log;
 use super::{Devices, NAME, content, copy_folder, fill, forget_history};
 
 /// Everything that a remote has goes.
@@ -616,6 +618,76 @@ fn a_pull_brings_what_is_new_and_leaves_what_is_away() {
     assert_eq!(one.read("/new").unwrap(), content(300_000, 33));
     devices.settle();
     devices.assert_same();
+}
+
+/// Goal: who was away while the beginning of the log went fetches of what is away only what nobody names any more. Method: two more
+/// publications of another device name everything again but one segment; all of it in the second, as in a log that takes several to say it.
+/// Failed before: what the first of them does not name counted as retired, and everything that was away came back.
+#[test]
+fn a_device_that_was_away_for_long_fetches_only_what_nobody_names() {
+    const FILES: u64 = 6;
+    let devices = Devices::new(3, |vault| {
+        for number in 0..FILES {
+            let path = format!("/file{number}");
+            vault.write(&*path, content(400_000, number)).unwrap();
+            vault.filesystem().unwrap().end_segments().unwrap();
+        }
+    });
+    let [one, _, three] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let gone = evict(three);
+    assert!(gone.segments >= FILES, "{gone:?}");
+    one.write("/meanwhile", content(1_000, 70)).unwrap();
+    devices.sync(0);
+    let log = log(&devices);
+    let mut live = Live::default();
+    log.all.iter().for_each(|one| live.add(one));
+    // The largest is no tree.
+    let largest = live.segments.values().max_by_key(|segment| segment.len);
+    let unnamed = largest.unwrap().hash;
+    live.segments.remove(&unnamed);
+    let last = log.all.last().unwrap();
+    let first = Publication {
+        number: last.body.number + 1,
+        link: last.id,
+        device: log.signer.device(),
+        sequence: 100,
+        segments: Vec::new(),
+        revisions: live.revisions.into_values().collect(),
+        retired_segments: Vec::new(),
+        retired_revisions: Vec::new(),
+        ..last.body.clone()
+    };
+    let second = Publication {
+        number: first.number + 1,
+        link: first.id(),
+        sequence: 101,
+        base: first.number,
+        segments: live.segments.into_values().collect(),
+        revisions: Vec::new(),
+        ..first.clone()
+    };
+    let remote = devices.place.directory.path().join("remote");
+    for before in log.all {
+        fs::remove_file(remote.join(publication_name(before.body.number).as_str())).unwrap();
+    }
+    for body in [first, second] {
+        let path = remote.join(publication_name(body.number).as_str());
+        let object = seal_publication(body, &log.signer, &log.sealer, &SystemRandom).unwrap();
+        fs::write(path, object).unwrap();
+    }
+    let pulled = three.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!(pulled.publications, 2, "{pulled:?}");
+    assert_eq!(came_back(three), 1);
+    assert_eq!(three.read("/meanwhile").unwrap(), content(1_000, 70));
+    fs::remove_file(remote.join(segment_name(&unnamed).as_str())).unwrap();
+    for number in 0..FILES {
+        let read = three.read(&*format!("/file{number}")).unwrap();
+        assert!(read == content(400_000, number), "{number}");
+    }
+    assert_sound(three);
 }
 
 /// Goal: what one device removes from the vault, and from the remote at once, another one keeps that let it go before it heard of that.
