@@ -57,7 +57,10 @@ fn sync_patiently(devices: &Devices, number: usize) {
     for _ in 0..16 {
         match devices.try_sync(number) {
             Err(Error::KeysInUse) => seal_again(devices, number),
-            done => return drop(done.unwrap()),
+            done => {
+                done.unwrap();
+                return;
+            }
         }
     }
     panic!("keys are in use for ever");
@@ -443,7 +446,10 @@ fn push_patiently(devices: &Devices, number: usize, remote: &str) {
     for _ in 0..16 {
         match devices.vaults[number].push(remote, &mut |_| GoOn::Yes) {
             Err(Error::KeysInUse) => seal_again(devices, number),
-            done => return drop(done.unwrap()),
+            done => {
+                done.unwrap();
+                return;
+            }
         }
     }
     panic!("keys are in use for ever");
@@ -626,7 +632,7 @@ fn what_came_from_a_remote_that_was_removed_does_not_stay_under_keys_that_go() {
     devices.open_quietly(0);
     let one = &devices.vaults[0];
     let mut steps = 0;
-    let stopped = one.pull(crate::NAME, &mut |_| {
+    let stopped = one.pull(NAME, &mut |_| {
         steps += 1;
         match steps {
             1 => GoOn::Yes,
@@ -638,7 +644,7 @@ fn what_came_from_a_remote_that_was_removed_does_not_stay_under_keys_that_go() {
     let aside = devices.place.directory.path().join("aside");
     copy_folder(&came, &aside);
     assert!(fs::read_dir(&aside).unwrap().count() > 0);
-    one.remove_remote(crate::NAME).unwrap();
+    one.remove_remote(NAME).unwrap();
     assert!(!came.exists());
     copy_folder(&aside, &came);
     let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
