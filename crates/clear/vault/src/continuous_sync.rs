@@ -501,6 +501,7 @@ mod tests {
     struct Scene {
         directory: tempfile::TempDir,
         devices: [Running; 2],
+        secret: Secret,
         events: Arc<Mutex<Vec<String>>>,
         ending: Ending,
     }
@@ -547,6 +548,7 @@ mod tests {
             Self {
                 devices,
                 directory,
+                secret,
                 events,
                 ending: Ending::default(),
             }
@@ -697,8 +699,94 @@ mod tests {
             counts: Arc::clone(&counts),
         };
         let report = vault.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap();
-        // Publications and segments are listed; the header and the publication are created beside what is counted.
-        assert_eq!(counts.take().0, 4 + report.objects);
+        // Publications and segments are listed; it is asked whether somebody else was faster; the header and the publication are created.
+        assert_eq!(counts.take().0, 5 + report.objects);
+    }
+
+    /// A remote at which something happens once a push has found that nobody was faster.
+    struct Meanwhile<'a> {
+        below: Arc<dyn Remote>,
+        then: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
+    }
+
+    impl std::fmt::Debug for Meanwhile<'_> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Meanwhile")
+        }
+    }
+
+    impl Remote for Meanwhile<'_> {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> strongroom_remote::Result<Created> {
+            self.below.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, max: u64) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            let found = self.below.read(name, max)?;
+            if found.is_none()
+                && name.as_str().starts_with("publications/")
+                && let Some(then) = self.then.lock().take()
+            {
+                then();
+            }
+            Ok(found)
+        }
+
+        fn read_range(
+            &self,
+            name: &ObjectName,
+            range: Range<u64>,
+        ) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            self.below.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
+            self.below.list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> strongroom_remote::Result<()> {
+            self.below.remove(name)
+        }
+    }
+
+    /// Goal: a push that another device was faster than leaves no header at the remote. Method: two devices change keys; one publishes
+    /// after the other has looked for publications, and before it says anything.
+    /// Failed before: the header of the late push came before it asked again, and stayed.
+    #[test]
+    fn a_push_that_comes_too_late_leaves_no_header() {
+        let scene = Scene::new();
+        for name in ["one", "two"] {
+            let folder = scene.directory.path().join(name);
+            let mut keys = crate::Keys::open(folder, &scene.secret).unwrap();
+            keys.rotate().unwrap();
+        }
+        let [one, two] = scene.devices.each_ref().map(|device| &device.vault);
+        let publish = || {
+            for _ in 0..16 {
+                match two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes) {
+                    Err(Error::KeysInUse) => while two.rotate_step().unwrap() {},
+                    done => {
+                        done.unwrap();
+                        return;
+                    }
+                }
+            }
+            panic!("keys are in use for ever");
+        };
+        let headers = || {
+            fs::read_dir(scene.remote().join("headers"))
+                .unwrap()
+                .count()
+        };
+        let before = headers();
+        let remote = Meanwhile {
+            below: Address::parse(&scene.address()).unwrap().open().unwrap(),
+            then: Mutex::new(Some(Box::new(publish))),
+        };
+        let rows = one.remote_rows().unwrap();
+        let row = rows.iter().find(|row| row.name == "stick").unwrap();
+        one.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap_err();
+        assert!(remote.then.lock().is_none());
+        assert_eq!(headers(), before + 1);
     }
 
     /// Goal: ten million bytes cost the same in files of every size: those bytes once, sealed once, and a request for each object.

@@ -396,51 +396,6 @@ fn headers_in(remote: &Path) -> Vec<PathBuf> {
     headers
 }
 
-/// Goal: a push that another device was faster than leaves no header at the remote. Method: two devices change keys; one publishes while the
-/// other is in the middle of its push.
-/// Failed before: the header of the late push came before the remote was asked for the publication, and stayed.
-#[test]
-fn a_push_that_comes_too_late_leaves_no_header() {
-    let mut devices = Devices::new(2, fill);
-    devices.settle();
-    for number in 0..2 {
-        devices.open_quietly(number);
-        let mut keys = Keys::open(devices.folder(number), &devices.place.secret).unwrap();
-        keys.rotate().unwrap();
-        drop(keys);
-        let path = format!("/of {number}");
-        devices.vaults[number].write(&*path, b"new").unwrap();
-    }
-    let remote = devices.place.directory.path().join("remote");
-    let before = headers_in(&remote).len();
-    let mut has_published = false;
-    let pushed = loop {
-        let pushed = devices.vaults[0].push(NAME, &mut |_| {
-            if !has_published {
-                has_published = true;
-                sync_patiently(&devices, 1);
-            }
-            GoOn::Yes
-        });
-        match pushed {
-            Err(Error::KeysInUse) if !has_published => seal_again(&devices, 0),
-            pushed => break pushed,
-        }
-    };
-    assert!(has_published && pushed.is_err(), "{pushed:?}");
-    assert_eq!(headers_in(&remote).len(), before + 1);
-    let error = devices.try_sync(0).unwrap_err();
-    assert!(matches!(error, Error::Keys(_)), "{error}");
-    let (folder, secret) = (devices.folder(2), &devices.place.secret);
-    let options = CloneOptions::default();
-    clone(&devices.address(), &folder, secret, options, &mut |_| {
-        GoOn::Yes
-    })
-    .unwrap();
-    let newcomer = Vault::open(folder, secret.clone(), OpenOptions::default()).unwrap();
-    assert_eq!(newcomer.read("/of 1").unwrap(), b"new");
-}
-
 /// Pushes to a remote until nothing under old keys keeps that from ending.
 fn push_patiently(devices: &Devices, number: usize, remote: &str) {
     for _ in 0..16 {
