@@ -5,13 +5,15 @@
 //!
 //! It is looked at, taken, and narrowed only within a change of the database. So each removal either is over before a backup copies the
 //! database, or keeps the file. The lock file has the time of the newest object in the backup, as 20 digits; before that is known, it
-//! is empty and everything is kept. What clients create and remove later takes no space, so quotas go on bounding the disk.
+//! is empty and everything is kept. What clients create and remove later takes no space, so quotas go on bounding the disk; but for a
+//! time while an object is there that was created when the clock was ahead.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -31,9 +33,18 @@ pub(crate) struct Keeping(File);
 impl BackupLock {
     /// That of `folder`, made if it is not there.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
-        let lock = Self(folder.join("backup"));
+        let path = folder.join("backup");
+        let new = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match new {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            new => give(&new.map_err(Error::io(OPENING))?, folder)?,
+        }
+        let lock = Self(path);
         lock.open_file()?;
-        give(&lock.0, folder)?;
         Ok(lock)
     }
 
@@ -76,10 +87,16 @@ impl BackupLock {
         let opened = File::options()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(false)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&self.0);
-        opened.map_err(Error::io("opening the lock of backups"))
+        let is_own = |file: File| {
+            let found = file.metadata()?;
+            match found.is_file() && found.nlink() == 1 {
+                true => Ok(file),
+                false => Err(io::Error::other("it is not a file of its own")),
+            }
+        };
+        opened.and_then(is_own).map_err(Error::io(OPENING))
     }
 }
 
@@ -92,4 +109,5 @@ impl Keeping {
     }
 }
 
+const OPENING: &str = "opening the lock of backups";
 const WRITING: &str = "writing the lock of backups";

@@ -15,12 +15,15 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
+use crate::store::DATABASE;
 
 /// The folders of files.
 #[derive(Debug)]
@@ -62,15 +65,31 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes what root made in the folder of a server the property of whoever owns the folder, so that the server can use it.
-pub(crate) fn give(path: &Path, folder: &Path) -> Result<()> {
-    let failed = || Error::io("giving a file to the owner of the folder");
-    let owner = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.gid()));
-    let (uid, gid) = owner(folder).map_err(failed())?;
-    if rustix::process::geteuid().is_root() && owner(path).map_err(failed())? != (uid, gid) {
-        chown(path, Some(uid), Some(gid)).map_err(failed())?;
+/// Makes a folder in that of a server, unless it is there.
+fn make_below(folder: &Path, path: &Path) -> Result<()> {
+    let failed = || Error::io("making a folder");
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => {
+            made.map_err(failed())?;
+            let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
+            let opened = OpenOptions::new()
+                .read(true)
+                .custom_flags(flags.cast_signed())
+                .open(path);
+            give(&opened.map_err(failed())?, folder)
+        }
     }
-    Ok(())
+}
+
+/// What root makes in the folder of a server belongs to the owner of the database: so the server can use it. `made` was made just now.
+pub(crate) fn give(made: &File, folder: &Path) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let database = fs::symlink_metadata(folder.join(DATABASE));
+    let given = database.and_then(|one| fchown(made, Some(one.uid()), Some(one.gid())));
+    given.map_err(Error::io("giving a file to the owner of the database"))
 }
 
 /// Makes the names in a folder durable.
@@ -88,8 +107,7 @@ impl Files {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let [objects, moving, kept] = ["objects", "moving", "kept"].map(|name| folder.join(name));
         for path in [&objects, &moving, &kept] {
-            make_folder(path)?;
-            give(path, folder)?;
+            make_below(folder, path)?;
         }
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;

@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -374,5 +375,48 @@ fn what_a_killed_backup_kept_is_released() {
         }
         assert_eq!((place.files("kept"), place.files("objects")), (0, 3));
         assert!(object.exists());
+    }
+}
+
+/// Goal: what somebody puts into the folder of a server in the place of its lock gets nothing changed outside, and who examines a folder
+/// changes no owner in it. Method: as root, with files of another user. Failed before: the file behind a link was given to the owner of
+/// the folder, and emptied by a backup.
+#[test]
+fn a_lock_that_is_none_is_refused_and_owners_stay() {
+    const OTHER: u32 = 65_534;
+    let place = filled();
+    let folder = place.folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let outside = directory.path().join("outside");
+    fs::write(&outside, "precious").unwrap();
+    let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+    let before = owner(&outside);
+    let is_root = before == 0;
+    if is_root {
+        chown(folder.join("objects"), Some(OTHER), None).unwrap();
+        chown(folder.join("server.db"), Some(OTHER), None).unwrap();
+        fs::remove_dir(folder.join("kept")).unwrap();
+    }
+    let lock = folder.join("backup");
+    fs::remove_file(&lock).unwrap();
+    Upkeep::open(folder).unwrap();
+    if is_root {
+        // What is new belongs to the owner of the database; what was there, to whom it did.
+        let owners = ["kept", "backup", "objects", "moving"].map(|name| owner(&folder.join(name)));
+        assert_eq!(owners, [OTHER, OTHER, OTHER, 0]);
+    }
+    for make in [
+        |from: &Path, to: &Path| symlink(from, to),
+        |from: &Path, to: &Path| fs::hard_link(from, to),
+    ] {
+        fs::remove_file(&lock).unwrap();
+        make(&outside, &lock).unwrap();
+        let refused = Upkeep::open(folder).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("opening the lock of backups"),
+            "{refused}"
+        );
+        assert_eq!(fs::read(&outside).unwrap(), b"precious");
+        assert_eq!(owner(&outside), before);
     }
 }
