@@ -386,6 +386,29 @@ fn a_restore_of_everything_uses_no_name_that_the_snapshot_has() {
     assert_sound(&vault);
 }
 
+/// Goal: the snapshot of what was changed while a restore ran can be found. Method: a restore without a change after the newest
+/// snapshot, and one with a change. Failed before: `Restored` named no snapshot.
+#[test]
+fn a_restore_names_the_snapshot_of_what_was_changed_meanwhile() {
+    let (_place, vault) = Place::new();
+    let restore = |from: &RevisionInfo| {
+        let message = "before restoring /a from 0123456789abcdef";
+        let restored = vault.restore_keeping(from.id, "/a", "/a", message);
+        restored.unwrap().snapshot_meanwhile
+    };
+    vault.write("/a", "first").unwrap();
+    let first = take(&vault, "v1");
+    vault.write("/a", "second").unwrap();
+    take(&vault, "v2");
+    assert_eq!(restore(&first), None);
+    vault.write("/a", "meanwhile").unwrap();
+    let kept = restore(&first).unwrap();
+    assert_eq!(vault.revisions().unwrap().pop().unwrap().id, kept);
+    let replaced = format!("/.history/{kept}/.strongroom-restore-0");
+    assert_eq!(vault.read(&replaced).unwrap(), b"meanwhile");
+    assert_sound(&vault);
+}
+
 #[test]
 fn differences_come_in_order_page_by_page_and_name_only_what_differs() {
     let (_place, vault) = Place::new();

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
-    RenameMode, SetAttributes, SetTime, XattrMode,
+    RenameMode, SetAttributes, SetTime, Taken, XattrMode,
 };
 use strongroom_history::{NewRevision, RevisionId};
 
@@ -202,7 +202,7 @@ impl<'s> Restorer<'s> {
     }
 
     /// Removes what was replaced.
-    fn remove_replaced(&self) -> Result<()> {
+    fn remove_replaced(&mut self) -> Result<()> {
         // Without a snapshot it stays, under a name that says what it is.
         self.keep_changed()?;
         let mut removed = Ok(());
@@ -213,7 +213,7 @@ impl<'s> Restorer<'s> {
     }
 
     /// Takes a snapshot if anything was changed before it lost its place, since the newest was taken. (2)
-    fn keep_changed(&self) -> Result<()> {
+    fn keep_changed(&mut self) -> Result<()> {
         let Some(precaution) = &self.precaution else {
             return Ok(());
         };
@@ -240,7 +240,14 @@ impl<'s> Restorer<'s> {
                 ..NewRevision::default()
             };
             let records = &self.session.vault.records;
-            records.take(self.filesystem(), &new)?;
+            self.restored.snapshot_meanwhile = match records.take(self.filesystem(), &new)? {
+                Taken::New(revision) => Some(revision.id),
+                // Somebody else took it.
+                Taken::Unchanged => {
+                    let heads = self.filesystem().heads()?;
+                    heads.first().map(|head| RevisionId(head.id))
+                }
+            };
         }
         Ok(())
     }
