@@ -5,6 +5,7 @@
 //! Never   follows a link at the end of the path, or takes an `OwnMount` for another file system that is mounted there
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -60,14 +61,46 @@ enum Sight {
 }
 
 impl OwnMount {
-    /// The mount that was just made at `path`. `NotMounted` if it is not there.
-    pub(crate) fn at(path: PathBuf) -> Result<Self, MountError> {
-        match mount_at(&path)? {
+    /// The mount of `device` that was just made at `path`, and `device`. `NotMounted` if it is not there. If the table of mounts
+    /// cannot be read, the mount is taken away, provided that a second look finds it.
+    pub(crate) fn of(device: OwnedFd, path: &Path) -> Result<(Self, OwnedFd), MountError> {
+        Self::found(
+            device,
+            path,
+            || mount_at(path),
+            |mount| {
+                // The first error is reported.
+                let _ = mount.detach(Detach::Lazily);
+            },
+        )
+    }
+
+    /// As `of`: `look` says what is mounted at `path`. `take_away` gets the mount if only a second look finds it.
+    fn found<D>(
+        device: D,
+        path: &Path,
+        look: impl Fn() -> Result<Option<MountEntry>, MountError>,
+        take_away: impl FnOnce(&Self),
+    ) -> Result<(Self, D), MountError> {
+        let at_path = || match look()? {
             Some(entry) if entry.file_system_type == TYPE => Ok(Self {
-                path,
+                path: path.to_path_buf(),
                 device: entry.device,
             }),
-            _ => Err(MountError::NotMounted(path)),
+            _ => Err(MountError::NotMounted(path.to_path_buf())),
+        };
+        match at_path() {
+            Ok(mount) => Ok((mount, device)),
+            Err(error) => {
+                // Nobody waits for an answer of it then, and the second look may need the descriptor.
+                drop(device);
+                if !matches!(error, MountError::NotMounted(_))
+                    && let Ok(mount) = at_path()
+                {
+                    take_away(&mount);
+                }
+                Err(error)
+            }
         }
     }
 
@@ -184,8 +217,53 @@ fn refusal(path: &Path, words: &str) -> MountError {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
     use super::*;
     use crate::mountinfo::entries;
+
+    /// Goal: a mount that was just made does not stay, without an answer, where the table of mounts cannot be read. Method: looks
+    /// that fail once or twice, or show another file system. Failed before: the first error was returned, and the mount stayed.
+    #[test]
+    fn a_new_mount_is_taken_away_if_it_cannot_be_looked_up() {
+        let own = "36 25 0:52 / /mnt/p rw - fuse.strongroom vault rw,user_id=0\n";
+        let disk = "37 36 8:17 / /mnt/p rw - ext4 /dev/sdb1 rw\n";
+        let found = |failures: usize, line: &str| {
+            let looks = Cell::new(0);
+            let look = || {
+                looks.set(looks.get() + 1);
+                if looks.get() <= failures {
+                    return Err(MountError::Io {
+                        what: "reading /proc/self/mountinfo",
+                        source: io::Error::other("too many open files"),
+                    });
+                }
+                Ok(entries(line.as_bytes()).last())
+            };
+            let device = Rc::new(());
+            let of_test = Rc::clone(&device);
+            let mut taken_away = None;
+            let take_away = |mount: &OwnMount| {
+                assert_eq!(Rc::strong_count(&of_test), 1, "the device is closed");
+                taken_away = Some(mount.device.clone());
+            };
+            let found = OwnMount::found(device, Path::new("/mnt/p"), look, take_away);
+            let found = match found {
+                Ok((mount, _)) => mount.device,
+                Err(MountError::NotMounted(_)) => "not mounted".to_owned(),
+                Err(_) => "not known".to_owned(),
+            };
+            (found, taken_away)
+        };
+        assert_eq!(found(0, own), ("0:52".to_owned(), None));
+        assert_eq!(found(0, disk), ("not mounted".to_owned(), None));
+        let not_known = "not known".to_owned();
+        let taken_away = Some("0:52".to_owned());
+        assert_eq!(found(1, own), (not_known.clone(), taken_away));
+        assert_eq!(found(1, disk), (not_known.clone(), None));
+        assert_eq!(found(2, own), (not_known, None));
+    }
 
     /// Goal: a mount that ends takes only itself away, whether it is a signal, a panic or idleness that ends it. Method: tables
     /// of mounts in which the place or the device of this mount is that of another.

@@ -105,7 +105,7 @@ impl Mounted {
         let shared = Arc::new(share(filesystem, options, invalidator)?);
         let device = attach::attach(&place, options)?;
         // Asked before anything can have covered or removed the mount.
-        let mount = OwnMount::at(place.path)?;
+        let (mount, device) = OwnMount::of(device, &place.path)?;
         drop(place.folder);
         let to = (mount.clone(), options);
         let started = Self::serve(device, to, record, (shared, stale), before);

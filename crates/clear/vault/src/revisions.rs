@@ -256,7 +256,7 @@ impl Vault {
 
     /// As `restore`, but nothing goes that is in no snapshot: if anybody changed what is replaced since the newest one, another is
     /// taken, with `message`, before that is removed. It has what was replaced beside its old place, under a name that begins with
-    /// `.strongroom-restore-`. Names of the root directory that the newest snapshot lacks stay where they are.
+    /// `.strongroom-restore-`; `Restored` has its id. Names of the root directory that the newest snapshot lacks stay where they are.
     ///
     /// # Errors
     /// As `restore` and `take_revision`. What could not be kept stays under that name.

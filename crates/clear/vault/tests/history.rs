@@ -336,6 +336,79 @@ fn a_restore_with_a_precaution_removes_only_what_a_snapshot_has() {
     assert_sound(&vault);
 }
 
+/// Goal: what a restore left under its own temporary names in a snapshot can be restored, by itself and with everything. Method: the
+/// snapshot that a restore took of what was changed meanwhile. Failed before: it was built under the name that it should get, which the
+/// end removed.
+#[test]
+fn what_a_snapshot_has_under_a_temporary_name_is_restored() {
+    let (_place, vault) = Place::new();
+    let restore = |from: &RevisionInfo, path: &str| {
+        let message = "before restoring / from 0123456789abcdef";
+        vault.restore_keeping(from.id, path, path, message).unwrap();
+        assert_eq!(vault.read("/d/a").unwrap(), b"first", "{path}");
+    };
+    vault.make_directory("/d", 0o755).unwrap();
+    vault.write("/d/a", "first").unwrap();
+    let first = take(&vault, "v1");
+    vault.write("/d/a", "meanwhile").unwrap();
+    restore(&first, "/");
+    let second = vault.revisions().unwrap().pop().unwrap();
+    assert_eq!(names(&vault, "/"), ["d"]);
+    for path in ["/.strongroom-restore-0", "/"] {
+        restore(&second, path);
+        assert_eq!(names(&vault, "/"), [".strongroom-restore-0", "d"], "{path}");
+        let restored = vault.read("/.strongroom-restore-0/a").unwrap();
+        assert_eq!(restored, b"meanwhile", "{path}");
+    }
+    assert_sound(&vault);
+}
+
+/// Goal: a restore of everything does not take its own temporary names from what is still to come. Method: a snapshot that has such a
+/// name behind another; before the restore both are gone, then only the second. Failed before: the end removed the second.
+#[test]
+fn a_restore_of_everything_uses_no_name_that_the_snapshot_has() {
+    let (_place, vault) = Place::new();
+    let both = ["/.a", "/.strongroom-restore-0"];
+    for path in both {
+        vault.write(path, path).unwrap();
+    }
+    let first = take(&vault, "v1");
+    for removed in [&both[..], &both[1..]] {
+        for path in removed {
+            vault.remove_file(path).unwrap();
+        }
+        vault.restore(first.id, "/", "/").unwrap();
+        assert_eq!(names(&vault, "/"), [".a", ".strongroom-restore-0"]);
+        for path in both {
+            assert_eq!(vault.read(path).unwrap(), path.as_bytes());
+        }
+    }
+    assert_sound(&vault);
+}
+
+/// Goal: the snapshot of what was changed while a restore ran can be found. Method: a restore without a change after the newest
+/// snapshot, and one with a change. Failed before: `Restored` named no snapshot.
+#[test]
+fn a_restore_names_the_snapshot_of_what_was_changed_meanwhile() {
+    let (_place, vault) = Place::new();
+    let restore = |from: &RevisionInfo| {
+        let message = "before restoring /a from 0123456789abcdef";
+        let restored = vault.restore_keeping(from.id, "/a", "/a", message);
+        restored.unwrap().snapshot_meanwhile
+    };
+    vault.write("/a", "first").unwrap();
+    let first = take(&vault, "v1");
+    vault.write("/a", "second").unwrap();
+    take(&vault, "v2");
+    assert_eq!(restore(&first), None);
+    vault.write("/a", "meanwhile").unwrap();
+    let kept = restore(&first).unwrap();
+    assert_eq!(vault.revisions().unwrap().pop().unwrap().id, kept);
+    let replaced = format!("/.history/{kept}/.strongroom-restore-0");
+    assert_eq!(vault.read(&replaced).unwrap(), b"meanwhile");
+    assert_sound(&vault);
+}
+
 #[test]
 fn differences_come_in_order_page_by_page_and_name_only_what_differs() {
     let (_place, vault) = Place::new();

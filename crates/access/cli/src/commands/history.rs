@@ -296,41 +296,93 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
             true => vault.restore(revision.id, &place.path, &to),
             false => vault.restore_keeping(revision.id, &place.path, &to, &message),
         };
-        let Restored {
-            nodes,
-            erased,
-            erased_more,
-        } = restored.about(place.shown())?;
-        let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
+        let restored = restored.about(place.shown())?;
+        let snapshot = snapshot.map(|snapshot| snapshot.id);
         if common.json {
-            // Files that were left out, because their content was erased.
-            let erased = erased.into_iter().map(|(path, when)| {
-                let when = when.map(json_time);
-                joined(path_json(&path), json!({ "when": when }))
-            });
-            return print_json(&json!({
-                "nodes": nodes,
-                "snapshot": snapshot,
-                "erased": erased.collect::<Vec<_>>(),
-                "erased_more": erased_more,
-            }));
+            return print_json(&restored_json(&restored, snapshot));
         }
         let mut out = stdout();
-        writeln!(out, "files and directories restored: {nodes}")?;
-        for (path, when) in erased {
-            let when = when.map_or_else(String::new, |when| format!(" on {}", text_day(when)));
-            writeln!(out, "left out: {} was erased{when}", show(&path))?;
-        }
-        if erased_more > 0 {
-            writeln!(out, "left out: {erased_more} more files that were erased")?;
-        }
-        if let Some(snapshot) = snapshot {
-            writeln!(
-                out,
-                "the state before the restore is kept as snapshot {}",
-                &snapshot[..SHORT_ID]
-            )?;
-        }
+        write_restored(&mut out, &restored, snapshot)?;
         Ok(out.flush()?)
     })
+}
+
+/// `snapshot`: taken before the restore.
+fn restored_json(restored: &Restored, snapshot: Option<RevisionId>) -> Value {
+    // Files that were left out, because their content was erased.
+    let erased = restored.erased.iter().map(|(path, when)| {
+        let when = when.map(json_time);
+        joined(path_json(path), json!({ "when": when }))
+    });
+    json!({
+        "nodes": restored.nodes,
+        "snapshot": snapshot.map(|id| id.to_string()),
+        "snapshot_meanwhile": restored.snapshot_meanwhile.map(|id| id.to_string()),
+        "erased": erased.collect::<Vec<_>>(),
+        "erased_more": restored.erased_more,
+    })
+}
+
+/// The same for people.
+fn write_restored(
+    out: &mut impl Write,
+    restored: &Restored,
+    snapshot: Option<RevisionId>,
+) -> Result<()> {
+    writeln!(out, "files and directories restored: {}", restored.nodes)?;
+    for (path, when) in &restored.erased {
+        let when = when.map_or_else(String::new, |when| format!(" on {}", text_day(when)));
+        writeln!(out, "left out: {} was erased{when}", show(path))?;
+    }
+    let more = restored.erased_more;
+    if more > 0 {
+        writeln!(out, "left out: {more} more files that were erased")?;
+    }
+    if let Some(id) = snapshot {
+        let short = &id.to_string()[..SHORT_ID];
+        writeln!(
+            out,
+            "the state before the restore is kept as snapshot {short}"
+        )?;
+    }
+    if let Some(id) = restored.snapshot_meanwhile {
+        let short = &id.to_string()[..SHORT_ID];
+        writeln!(
+            out,
+            "what was changed meanwhile is in snapshot {short}, under names that begin with .strongroom-restore-"
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the output names the snapshot of the state before, and that of what was changed meanwhile. Method: the output for
+    /// both, and for none. Failed before: the second was in no output.
+    #[test]
+    fn a_restore_shows_both_snapshots_of_what_it_replaced() {
+        let (before, meanwhile) = (RevisionId([0x11; 32]), RevisionId([0x22; 32]));
+        let mut restored = Restored {
+            nodes: 3,
+            snapshot_meanwhile: Some(meanwhile),
+            ..Restored::default()
+        };
+        let text = |restored: &Restored, snapshot| {
+            let mut out = Vec::new();
+            write_restored(&mut out, restored, snapshot).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let shown = text(&restored, Some(before));
+        assert!(shown.contains("snapshot 1111111111111111\n"), "{shown}");
+        assert!(shown.contains("snapshot 2222222222222222, "), "{shown}");
+        let shown = restored_json(&restored, Some(before));
+        assert_eq!(shown["snapshot"], "11".repeat(32));
+        assert_eq!(shown["snapshot_meanwhile"], "22".repeat(32));
+        restored.snapshot_meanwhile = None;
+        assert_eq!(text(&restored, None), "files and directories restored: 3\n");
+        let shown = restored_json(&restored, None);
+        assert_eq!(shown.get("snapshot_meanwhile"), Some(&Value::Null));
+    }
 }

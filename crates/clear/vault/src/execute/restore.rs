@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
-    RenameMode, SetAttributes, SetTime, XattrMode,
+    RenameMode, SetAttributes, SetTime, Taken, XattrMode,
 };
 use strongroom_history::{NewRevision, RevisionId};
 
@@ -62,6 +62,7 @@ pub(crate) fn restore(
         session,
         precaution,
         replaced: Vec::new(),
+        number: 0,
         links: HashMap::new(),
         at: Vec::new(),
         restored: Restored::default(),
@@ -75,9 +76,12 @@ pub(crate) fn restore(
     }
     let done = match first {
         None => restorer.root(&from.attributes),
-        Some(_) => restorer
-            .replace(&from.attributes, to)
-            .and(restorer.remove_replaced()),
+        Some(first) => {
+            let last = names.next_back().unwrap_or(first).to_vec();
+            restorer
+                .replace(&from.attributes, to, &[last])
+                .and(restorer.remove_replaced())
+        }
     };
     for node in restorer.links.into_values() {
         session.filesystem().forget(node, 1);
@@ -102,11 +106,21 @@ struct Replaced {
     paths: (Vec<u8>, Vec<u8>),
 }
 
+/// What `put_in_place` found at the target.
+enum Displaced {
+    /// The name was free: nothing is under the unfinished name now.
+    Nothing,
+    /// It has the unfinished name now.
+    Node,
+}
+
 struct Restorer<'s> {
     session: &'s Session,
     precaution: Option<Precaution<'s>>,
     /// What is removed at the end.
     replaced: Vec<Replaced>,
+    /// Of the next unfinished name.
+    number: usize,
     /// Nodes with several names that were made already, by their kept numbers; each holds a reference.
     links: HashMap<InodeId, InodeId>,
     /// The path in the snapshot of what is brought back now.
@@ -148,8 +162,8 @@ impl<'s> Restorer<'s> {
         Ok(())
     }
 
-    /// (1)
-    fn replace(&mut self, from: &Attributes, to: &[u8]) -> Result<()> {
+    /// (1) `coming`: the names in the same directory that this restore brings back.
+    fn replace(&mut self, from: &Attributes, to: &[u8], coming: &[Vec<u8>]) -> Result<()> {
         let len = to
             .iter()
             .rposition(|byte| *byte != b'/')
@@ -166,26 +180,29 @@ impl<'s> Restorer<'s> {
             parent,
             Links::Follow,
         )?;
-        let unfinished = self.unfinished_name(parent.inode())?;
+        let unfinished = self.unfinished_name(parent.inode(), coming)?;
         let beside = [&trimmed[..cut], b"/", &unfinished].concat();
         let made = self
             .node(from, parent.inode(), &unfinished, 0)
             .and_then(|()| self.put_in_place(&beside, trimmed));
-        if made.is_err() {
-            // What there is of it: should it stay, its name says what it is.
-            let removed = self.remove(parent.inode(), &unfinished, 0);
-            return made.and(removed);
+        match made {
+            Ok(Displaced::Nothing) => {}
+            Ok(Displaced::Node) => self.replaced.push(Replaced {
+                parent,
+                name: unfinished,
+                paths: (trimmed.to_vec(), beside),
+            }),
+            Err(error) => {
+                // What there is of it: should it stay, its name says what it is.
+                let _ = self.remove(parent.inode(), &unfinished, 0);
+                return Err(error);
+            }
         }
-        self.replaced.push(Replaced {
-            parent,
-            name: unfinished,
-            paths: (trimmed.to_vec(), beside),
-        });
         Ok(())
     }
 
     /// Removes what was replaced.
-    fn remove_replaced(&self) -> Result<()> {
+    fn remove_replaced(&mut self) -> Result<()> {
         // Without a snapshot it stays, under a name that says what it is.
         self.keep_changed()?;
         let mut removed = Ok(());
@@ -196,14 +213,14 @@ impl<'s> Restorer<'s> {
     }
 
     /// Takes a snapshot if anything was changed before it lost its place, since the newest was taken. (2)
-    fn keep_changed(&self) -> Result<()> {
+    fn keep_changed(&mut self) -> Result<()> {
         let Some(precaution) = &self.precaution else {
             return Ok(());
         };
         let mut places = Vec::new();
         for one in &self.replaced {
             match self.lookup(one.parent.inode(), &one.name) {
-                // It took the place of nothing.
+                // Somebody else removed it.
                 Err(Error::File(filesystem::Error::NotFound)) => {}
                 found => {
                     drop(found?);
@@ -223,20 +240,27 @@ impl<'s> Restorer<'s> {
                 ..NewRevision::default()
             };
             let records = &self.session.vault.records;
-            records.take(self.filesystem(), &new)?;
+            self.restored.snapshot_meanwhile = match records.take(self.filesystem(), &new)? {
+                Taken::New(revision) => Some(revision.id),
+                // Somebody else took it.
+                Taken::Unchanged => {
+                    let heads = self.filesystem().heads()?;
+                    heads.first().map(|head| RevisionId(head.id))
+                }
+            };
         }
         Ok(())
     }
 
-    fn put_in_place(&self, made: &[u8], to: &[u8]) -> Result<()> {
+    fn put_in_place(&self, made: &[u8], to: &[u8]) -> Result<Displaced> {
         let names = Names {
             session: self.session,
         };
         match names.rename(made, to, RenameMode::Exchange) {
-            Err(Error::File(filesystem::Error::NotFound)) => {
-                names.rename(made, to, RenameMode::NoReplace)
-            }
-            result => result,
+            Err(Error::File(filesystem::Error::NotFound)) => names
+                .rename(made, to, RenameMode::NoReplace)
+                .map(|()| Displaced::Nothing),
+            result => result.map(|()| Displaced::Node),
         }
     }
 
@@ -260,13 +284,13 @@ impl<'s> Restorer<'s> {
         for name in &kept {
             let child = self.lookup(from.inode, name)?;
             let len = self.enter(name);
-            self.replace(&child.attributes, &[b"/", &name[..]].concat())
+            self.replace(&child.attributes, &[b"/", &name[..]].concat(), &kept)
                 .or_else(|error| self.leave_out(error))?;
             self.leave(len);
         }
         for name in there {
             if !kept.contains(&name) {
-                self.put_aside(&name)?;
+                self.put_aside(&name, &kept)?;
             }
         }
         Ok(())
@@ -290,9 +314,9 @@ impl<'s> Restorer<'s> {
     }
 
     /// Takes `name` of the root directory from its place, if it is there.
-    fn put_aside(&mut self, name: &[u8]) -> Result<()> {
+    fn put_aside(&mut self, name: &[u8], coming: &[Vec<u8>]) -> Result<()> {
         let parent = resolve(self.filesystem(), &self.session.caller, b"/", Links::Follow)?;
-        let aside = self.unfinished_name(parent.inode())?;
+        let aside = self.unfinished_name(parent.inode(), coming)?;
         let paths = ([b"/", name].concat(), [b"/", &aside[..]].concat());
         let names = Names {
             session: self.session,
@@ -317,11 +341,14 @@ impl<'s> Restorer<'s> {
         Ok(HeldNode::take(self.filesystem(), found))
     }
 
-    /// A free name in `parent`. Those of what was replaced are taken: each is looked for behind them.
-    fn unfinished_name(&self, parent: InodeId) -> Result<Vec<u8>> {
-        let taken = self.replaced.len();
-        for number in taken..taken + 1_000 {
-            let name = format!("{UNFINISHED}{number}").into_bytes();
+    /// A free name in `parent` that is none of `coming`: a snapshot may have such names. Each is looked for behind the one before.
+    fn unfinished_name(&mut self, parent: InodeId, coming: &[Vec<u8>]) -> Result<Vec<u8>> {
+        for _ in 0..coming.len() + 1_000 {
+            let name = format!("{UNFINISHED}{}", self.number).into_bytes();
+            self.number += 1;
+            if coming.contains(&name) {
+                continue;
+            }
             match self.lookup(parent, &name) {
                 Err(Error::File(filesystem::Error::NotFound)) => return Ok(name),
                 found => drop(found?),

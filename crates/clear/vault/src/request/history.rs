@@ -104,6 +104,8 @@ pub struct Restored {
     pub erased: Vec<(Vec<u8>, Option<Timestamp>)>,
     /// How many more such files there are.
     pub erased_more: u64,
+    /// The snapshot that has what was replaced and changed meanwhile, as `Vault::restore_keeping` says; `None` if nothing was.
+    pub snapshot_meanwhile: Option<RevisionId>,
 }
 
 /// A revision that is kept: one state of the whole tree.
