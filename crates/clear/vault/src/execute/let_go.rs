@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use strongroom_format::publication::Publication;
 use strongroom_format::{Epoch, SegmentId, hex};
-use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
+use strongroom_metadata::{Published, PublishedAs, Reader, SegmentState, Transaction, has_no_file};
 use strongroom_sync::{Live, object_hash};
 
 use crate::execute::evict::bring_back_retired;
@@ -235,6 +235,16 @@ fn is_here(writer: &Transaction<'_>, item: &Published) -> strongroom_metadata::R
     })
 }
 
+/// Under which hashes other remotes have what is away here.
+fn hashes_elsewhere(reader: &Reader<'_>, item: Published) -> Result<Vec<[u8; 32]>> {
+    let mut hashes = Vec::new();
+    for remote in reader.remotes()? {
+        let how = reader.published(remote.number, item)?;
+        hashes.extend(how.filter(|how| !how.is_let_go()).map(|how| how.hash));
+    }
+    Ok(hashes)
+}
+
 /// Finished segments and records that are not published at that remote, and have such a hash.
 fn waiting(
     session: &Session,
@@ -253,16 +263,19 @@ fn waiting(
         if !waits {
             continue;
         }
-        let hash = match known.get(&segment.id) {
-            Some(hash) => *hash,
-            None => match read_segment(&files, &placed_segment(segment.id)) {
-                Ok(Some(bytes)) => object_hash(&bytes),
+        let hashes = match (segment.state, known.get(&segment.id)) {
+            (SegmentState::Away, _) => hashes_elsewhere(&reader, item)?,
+            (_, Some(hash)) => vec![*hash],
+            (_, None) => match read_segment(&files, &placed_segment(segment.id)) {
+                Ok(Some(bytes)) => vec![object_hash(&bytes)],
                 // One that cannot be read is not pushed either.
                 _ => continue,
             },
         };
-        known.insert(segment.id, hash);
-        if is_meant(&hash) {
+        if segment.state != SegmentState::Away {
+            known.extend(hashes.iter().map(|hash| (segment.id, *hash)));
+        }
+        if hashes.iter().any(is_meant) {
             waiting.push(item);
         }
     }
