@@ -468,7 +468,12 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.nodes.lock().1.is_empty() && self.backup.lock().is_none() && self.push.lock().is_none()
+        self.holds_at_most_a_push() && self.push.lock().is_none()
+    }
+
+    /// Whether it holds nothing but perhaps a push, which begins again at the next owner.
+    pub(crate) fn holds_at_most_a_push(&self) -> bool {
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
     }
 }
 
