@@ -2,8 +2,10 @@
 //!
 //! Takes   the request of another process
 //! Gives   the vault closed, and the keys with which this process can come back
-//! Never   leaves while this process has a file open, carries out a request, pushes, has the vault mounted, or watches it for changes;
-//!         or waits for its clients
+//! Never   leaves while this process has a file open, carries out a request, makes a backup, has the vault mounted, or watches it for
+//!         changes; or waits for its clients
+//!
+//! A push of this process may take hours: it begins again at the next owner, and sends nothing again that has arrived.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,10 +34,10 @@ impl Leaver for Shared {
             return;
         };
         let Port::Owner(owner) = &*port else { return };
-        // A request under way, an open file or a directory would hold another part of it. A push does not while it uploads.
+        // A request under way, also one of a push, an open file or a directory would hold another part of it.
         if Arc::strong_count(owner) > 1
             || owner.session.vault.is_lent()
-            || !owner.session.holds_nothing()
+            || !owner.session.holds_at_most_a_push()
         {
             return;
         }

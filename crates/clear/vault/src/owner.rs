@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use strongroom_filesystem::{Caller, Checks};
 
-use crate::Result;
 use crate::execute::execute;
 use crate::execute::rotation::Rotator;
 use crate::execute::session::{OpenVault, Session};
@@ -26,6 +25,7 @@ use crate::owner::keeper::Keeper;
 use crate::owner::server::Server;
 use crate::owner::socket::Listener;
 use crate::request::{Access, Request, Response};
+use crate::{Error, Result};
 
 /// A vault that this process owns.
 pub(crate) struct Owner {
@@ -113,11 +113,16 @@ impl Owner {
         let _waited_for = self.changing.read_recursive();
         let _counted = Changing::begin();
         let executed = execute(&self.session, request);
-        if self.closed.load(Ordering::Acquire) {
-            // It may have begun one.
-            self.end_push();
+        if !self.closed.load(Ordering::Acquire) {
+            return executed;
         }
-        executed
+        // It may have begun one.
+        self.end_push();
+        match executed {
+            // The push that it was part of ended when the vault was closed.
+            Err(Error::Protocol(_)) => Err(Error::Closed),
+            executed => executed,
+        }
     }
 
     /// Ends the push of this process: nobody can go on with it any more, and clients wait for their turn.
@@ -181,7 +186,8 @@ mod tests {
 
     use super::*;
     use crate::owner::port::Port;
-    use crate::{CreateOptions, Error, GoOn, KeyFile, OpenOptions, SystemRandom, Vault};
+    use crate::request::remote::RemoteRequest;
+    use crate::{CreateOptions, GoOn, KeyFile, OpenOptions, SystemRandom, Vault};
 
     /// Goal: an owner can close amid a push, whoever waits for that push. Method: a client waits for its turn when the owner's push
     /// closes the vault. Failed before: the owner waited for the client, which waited for a push that nobody went on with, and `close`
@@ -205,9 +211,11 @@ mod tests {
         let client = Vault::connect_if_owned(&folder, OpenOptions::default()).unwrap();
         let mut client = Some(client.expect("it is owned"));
         thread::scope(|scope| {
+            let mut pushing = None;
             let pushed = vault.push("stick", &mut |_| {
                 if let Some(client) = client.take() {
-                    scope.spawn(move || client.push("stick", &mut |_| GoOn::Yes));
+                    let push = move || client.push("stick", &mut |_| GoOn::Yes);
+                    pushing = Some(scope.spawn(push));
                     while !turns.are_waited_for() {
                         thread::yield_now();
                     }
@@ -216,6 +224,31 @@ mod tests {
                 GoOn::Yes
             });
             assert!(matches!(pushed, Err(Error::Closed)), "{pushed:?}");
+            let by_client = pushing.unwrap().join().unwrap();
+            assert!(by_client.is_ok(), "{by_client:?}");
         });
+    }
+
+    /// Goal: a push that ended because another thread closed the vault is not called damage. Method: the vault counts as closed when a
+    /// request of a push that is gone has been carried out. Failed before: `Protocol`.
+    #[test]
+    fn a_request_of_a_push_that_ended_with_its_owner_says_that_the_vault_is_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let options = CreateOptions::new();
+        let vault = Vault::create(place.path().join("vault"), options);
+        let vault = vault.unwrap().vault;
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let (remote, limit) = (1, 1);
+        let missing = Request::Remote(RemoteRequest::Missing { remote, limit });
+        let asked = owner.execute(&missing);
+        assert!(matches!(asked, Err(Error::Protocol(_))), "{asked:?}");
+        owner.closed.store(true, Ordering::Release);
+        let asked = owner.execute(&missing);
+        assert!(matches!(asked, Err(Error::Closed)), "{asked:?}");
+        owner.closed.store(false, Ordering::Release);
+        drop(owner);
+        vault.close().unwrap();
     }
 }

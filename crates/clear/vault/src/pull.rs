@@ -12,8 +12,8 @@
 
 use std::collections::HashSet;
 
-use strongroom_format::Epoch;
 use strongroom_format::publication::SignedPublication;
+use strongroom_format::{Change, Epoch, Record};
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
@@ -32,6 +32,7 @@ use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::Request;
 use crate::request::frame::Bytes;
+use crate::request::member::short;
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
 use crate::waits::Waits;
 use crate::{Error, GoOn, Result, Vault};
@@ -222,8 +223,20 @@ impl Vault {
         if let Some(damaged) = damaged {
             return Err(damaged.into());
         }
-        // Of one generation, that with the most records: the other only forgot keys.                          [11.5.5]
-        let (header, _) = headers.first().ok_or(Error::DeviceReplaced)?;
+        // Of one generation, that with the most records: the other only forgot keys. One in which this device still counts came too late.
+        //                                                                                           [11.5.5] [11.6.19]
+        let members = self.information()?.members;
+        let this = members.iter().find(|one| one.is_device && one.is_this);
+        let retires = |change: &Change| match (change, this) {
+            (Change::Retire { principal }, Some(this)) => this.id == short(&principal.0),
+            _ => false,
+        };
+        let is_replaced = |records: &[Record]| {
+            let mut changes = records.iter().flat_map(|record| &record.body.changes);
+            changes.any(retires)
+        };
+        let right = headers.iter().find(|(_, records)| is_replaced(records));
+        let (header, _) = right.or(headers.first()).ok_or(Error::DeviceReplaced)?;
         let newest = Some(Bytes(header));
         self.ask_for(&Request::Remote(RemoteRequest::BecomeNewDevice { newest }))
     }

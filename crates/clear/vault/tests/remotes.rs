@@ -183,22 +183,34 @@ fn a_clone_that_was_removed_before_it_was_synced_can_be_made_again() {
     assert!(matches!(refused, Error::OlderFolder(_)), "{refused:?}");
 }
 
-/// Goal: a process that pushes stays the owner, whoever asks for the vault. Method: a program asks for it at each step of a push that
-/// publishes each object by itself. Failed before: the process left amid the push, came back to a vault that knew of none, and called
-/// that damage.
+/// Goal: whoever asks gets the vault from a process that pushes, and the push goes on through the next owner. Method: once the first segment is
+/// up, a program asks until the process has left, and opens the vault. Failed before: the process stayed the owner until its push had ended, and
+/// a mount was refused.
 #[test]
-fn a_process_that_pushes_does_not_leave_the_vault_to_others() {
+fn a_process_that_pushes_leaves_the_vault_to_others_and_goes_on_through_them() {
     let pushed = Pushed::new();
     fill(&pushed.vault);
     pushed.vault.push_in_pages_of(1);
-    let report = pushed.vault.push(NAME, &mut |_| {
-        for _ in 0..3 {
-            assert!(!Vault::let_go(pushed.place.folder()).unwrap());
-            assert!(pushed.vault.is_owner());
+    let mut next = None;
+    let report = pushed.vault.push(NAME, &mut |progress| {
+        if progress.bytes > 0 && next.is_none() {
+            let mut tries = 0;
+            while pushed.vault.is_owner() {
+                assert!(!Vault::let_go(pushed.place.folder()).unwrap());
+                tries += 1;
+                assert!(tries < 500, "it stays the owner");
+                // The session of the next call keeps the process from leaving for this one.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            next = Some(pushed.place.open());
         }
         GoOn::Yes
     });
     assert!(report.unwrap().publications > 1);
+    let next = next.unwrap();
+    assert!(next.is_owner() && !pushed.vault.is_owner());
+    pushed.clone_into("clone").unwrap();
+    assert_filled(&pushed.open("clone"));
 }
 
 /// Goal: a push that is stopped anywhere leaves the remote as it was, and the next one goes on. Method: stop at each progress.

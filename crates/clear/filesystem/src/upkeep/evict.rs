@@ -94,6 +94,24 @@ impl Filesystem {
         Ok(())
     }
 
+    /// Says of a segment that was given up that it is away again. What has a file, or holds nodes of trees, stays as it is. (2)
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`; of the store.
+    pub fn set_away_again(&self, id: SegmentId) -> Result<()> {
+        let core = &self.core;
+        let _gate = core.mutate()?;
+        let mut writer = core.store.lock();
+        if let Some(row) = writer.segment_by_id(&id)?.filter(may_go)
+            && core.blocks.segments.len(id).is_err()
+            && holds_only_content(&writer, &row)?
+        {
+            writer.set_segment_state(row.number, SegmentState::Away)?;
+            core.changed();
+        }
+        Ok(())
+    }
+
     /// How many bytes the file of a segment has; `None` if it is not here.
     #[must_use]
     pub fn segment_len(&self, id: SegmentId) -> Option<u64> {

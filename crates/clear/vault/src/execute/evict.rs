@@ -226,13 +226,14 @@ pub(super) fn bring_back_those(
     Ok(())
 }
 
-/// Brings a segment back of which something lives here and that somebody retired, who may remove it soon. What no remote has any more is
-/// lost; a verification names what that costs, and nobody waits for it.                                          [11.9.4]
+/// Brings a segment back of which something lives here and that somebody retired, who may remove it soon; also one that was given up, as
+/// its remote may have it again. What no remote has any more is lost; a verification names what that costs, and nobody waits for it. [11.9.4]
 pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()> {
     let row = session.filesystem().engine().reader()?.segment_by_id(&id)?;
-    if !row.is_some_and(|row| row.state == SegmentState::Away && row.live_bytes > 0) {
+    if row.is_none_or(|row| row.live_bytes == 0) {
         return Ok(());
     }
+    session.filesystem().set_away_again(id)?;
     match session.filesystem().bring_back(id) {
         Err(FileError::LostAtRemote(why)) => {
             log::error!(

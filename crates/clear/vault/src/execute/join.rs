@@ -59,6 +59,7 @@ pub(crate) fn join(
     from: Start,
 ) -> Result<JoinedFields> {
     let _turn = session.vault.joining.lock();
+    session.waiting.lock().clear();
     let (row, state) = remote_of(session, remote)?;
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
     let first = numbers.start;

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use strongroom_format::publication::Publication;
 use strongroom_format::{Epoch, SegmentId, hex};
-use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
+use strongroom_metadata::{Published, PublishedAs, Reader, SegmentState, Transaction, has_no_file};
 use strongroom_sync::{Live, object_hash};
 
 use crate::execute::evict::bring_back_retired;
@@ -235,6 +235,16 @@ fn is_here(writer: &Transaction<'_>, item: &Published) -> strongroom_metadata::R
     })
 }
 
+/// Under which hashes other remotes have what is away here.
+fn hashes_elsewhere(reader: &Reader<'_>, item: Published) -> Result<Vec<[u8; 32]>> {
+    let mut hashes = Vec::new();
+    for remote in reader.remotes()? {
+        let how = reader.published(remote.number, item)?;
+        hashes.extend(how.filter(|how| !how.is_let_go()).map(|how| how.hash));
+    }
+    Ok(hashes)
+}
+
 /// Finished segments and records that are not published at that remote, and have such a hash.
 fn waiting(
     session: &Session,
@@ -244,19 +254,32 @@ fn waiting(
     let filesystem = session.filesystem();
     let reader = filesystem.engine().reader()?;
     let (files, mut waiting) = (segment_files(session)?, Vec::new());
+    let mut known = session.waiting.lock();
     for segment in reader.segments()? {
         let item = Published::Segment(segment.id.0);
         let waits = segment.state != SegmentState::Open
             && !has_no_file(&segment.id)
             && reader.published(remote, item)?.is_none();
-        // One that cannot be read is not pushed either.
-        if waits
-            && let Ok(Some(bytes)) = read_segment(&files, &placed_segment(segment.id))
-            && is_meant(&object_hash(&bytes))
-        {
+        if !waits {
+            continue;
+        }
+        let hashes = match (segment.state, known.get(&segment.id)) {
+            (SegmentState::Away, _) => hashes_elsewhere(&reader, item)?,
+            (_, Some(hash)) => vec![*hash],
+            (_, None) => match read_segment(&files, &placed_segment(segment.id)) {
+                Ok(Some(bytes)) => vec![object_hash(&bytes)],
+                // One that cannot be read is not pushed either.
+                _ => continue,
+            },
+        };
+        if segment.state != SegmentState::Away {
+            known.extend(hashes.iter().map(|hash| (segment.id, *hash)));
+        }
+        if hashes.iter().any(is_meant) {
             waiting.push(item);
         }
     }
+    drop(known);
     let records = session
         .vault
         .with_keys(|keys| keys.folder().inside(REVISIONS));
@@ -274,4 +297,92 @@ fn waiting(
         }
     }
     Ok(waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+
+    use strongroom_format::publication::{PublicationId, RemoteId};
+
+    use super::*;
+    use crate::owner::port::Port;
+    use crate::{CreateOptions, Vault};
+
+    /// Goal: what waits to be published is read once, however many publications retire what this device never saw, as after a jump in the
+    /// log. Method: five publications and three segments; the files are put aside after the first publication, and the others retire them.
+    /// Failed before: each publication read all files again, and so found none.
+    #[test]
+    fn what_waits_is_read_once_for_all_publications_of_a_pull() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, remote) = (place.path().join("vault"), place.path().join("remote"));
+        fs::create_dir(&remote).unwrap();
+        let vault = Vault::create(&folder, CreateOptions::new()).unwrap().vault;
+        let address = format!("folder:{}", remote.display());
+        vault.add_remote("stick", &address).unwrap();
+        let remote = vault.remote_rows().unwrap().remove(0).number;
+        let filesystem = vault.filesystem().unwrap();
+        let kept = filesystem.keep_segments();
+        for number in 1..4_u8 {
+            let path = format!("/{number}");
+            vault.write(&*path, vec![number; 50_000]).unwrap();
+            filesystem.end_segments().unwrap();
+        }
+        filesystem.engine().commit().unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let session = &owner.session;
+        let mut segments = filesystem.engine().reader().unwrap().segments().unwrap();
+        segments.retain(|one| one.state == SegmentState::Finished && !has_no_file(&one.id));
+        segments.truncate(3);
+        let paths: Vec<_> = segments
+            .iter()
+            .map(|one| folder.join(SEGMENTS).join(placed_segment(one.id)))
+            .collect();
+        let hashes: Vec<_> = paths
+            .iter()
+            .map(|path| object_hash(&fs::read(path).unwrap()))
+            .collect();
+        assert_eq!(hashes.len(), 3);
+        let signer = session
+            .vault
+            .with_keys(|keys| keys.keyring().revision_signer());
+        let found = |number: u64, retired: &[[u8; 32]]| {
+            let body = Publication {
+                vault: signer.vault(),
+                remote: RemoteId([0; 16]),
+                number,
+                link: PublicationId([0; 32]),
+                device: signer.device(),
+                sequence: number,
+                base: number,
+                time: 0,
+                membership_head: signer.membership_head(),
+                header: (1, [0; 32]),
+                head: [0; 32],
+                revisions: Vec::new(),
+                retired_revisions: Vec::new(),
+                segments: Vec::new(),
+                retired_segments: retired.to_vec(),
+            };
+            Retired::of(session, remote, &body).unwrap().unpublished
+        };
+        assert!(found(1, &[[1; 32]]).is_empty());
+        for path in &paths {
+            fs::rename(path, path.with_extension("aside")).unwrap();
+        }
+        for (number, (segment, hash)) in (2..).zip(segments.iter().zip(&hashes)) {
+            let retired = found(number, &[[1; 32], *hash]);
+            assert_eq!(retired, [Published::Segment(segment.id.0)], "{number}");
+        }
+        assert!(found(5, &[[1; 32]]).is_empty());
+        for path in &paths {
+            fs::rename(path.with_extension("aside"), path).unwrap();
+        }
+        drop(kept);
+        vault.close().unwrap();
+    }
 }

@@ -216,6 +216,7 @@ fn list(session: &Session) -> Result<Response> {
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
     *session.push.lock() = None;
+    session.waiting.lock().clear();
     let turn = session.vault.push_turns.take(number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();

@@ -13,7 +13,7 @@ use strongroom_crypto::{Keyring, UnlockError};
 use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
 };
-use strongroom_format::{Epoch, Header, StoredHeader};
+use strongroom_format::{Epoch, Header, SegmentId, StoredHeader};
 use strongroom_metadata::SegmentNumber;
 use strongroom_sync::{object_hash, open_publication};
 
@@ -357,6 +357,8 @@ pub(crate) struct Session {
     pub(crate) backup: Mutex<Option<Backup>>,
     /// While it pushes to a remote.
     pub(crate) push: Mutex<Option<Push>>,
+    /// Hashes of files that wait to be published, as this pull or push read them: each publication may ask for them again.
+    pub(crate) waiting: Mutex<HashMap<SegmentId, [u8; 32]>>,
 }
 
 impl Session {
@@ -370,6 +372,7 @@ impl Session {
             nodes: Mutex::default(),
             backup: Mutex::default(),
             push: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
@@ -465,7 +468,12 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.nodes.lock().1.is_empty() && self.backup.lock().is_none() && self.push.lock().is_none()
+        self.holds_at_most_a_push() && self.push.lock().is_none()
+    }
+
+    /// Whether it holds nothing but perhaps a push, which begins again at the next owner.
+    pub(crate) fn holds_at_most_a_push(&self) -> bool {
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
     }
 }
 

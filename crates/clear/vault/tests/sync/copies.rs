@@ -6,7 +6,8 @@ use std::path::Path;
 
 use strongroom::filesystem::Background;
 use strongroom::{
-    CloneOptions, Error, GoOn, IfOlder, Keys, OpenOptions, RemoteProgress, Vault, clone,
+    AddKey, CloneOptions, Error, GoOn, IfOlder, KeyFile, Keys, NewKey, OpenOptions, RemoteProgress,
+    SystemRandom, Vault, clone,
 };
 
 use strongroom_format::Header;
@@ -349,9 +350,14 @@ fn a_copy_that_pulls_beside_its_own_push_takes_no_file_for_another() {
     assert_sound(&copied);
 }
 
-/// Devices of which the second has an older folder again, from before two changes of its keys; it was opened by order.
+/// Two devices, of which the second has an older folder again, from before two changes of its keys; it was opened by order.
 fn with_replaced_device() -> Devices {
-    let mut devices = Devices::new(2, fill);
+    with_replaced_device_of(2)
+}
+
+/// The same of more devices: the others have heard nothing since.
+fn with_replaced_device_of(count: usize) -> Devices {
+    let mut devices = Devices::new(count, fill);
     devices.settle();
     let copied = devices.copy_of(1, "older");
     for round in 0..2_u8 {
@@ -395,6 +401,52 @@ fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
     assert_eq!(now.generation, before.generation);
     assert_eq!(now.members.len(), before.members.len());
     fs::write(newest, sound).unwrap();
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.settle();
+    assert!(devices.assert_same().contains_key("/in the older one"));
+}
+
+/// The generation and the hash of the newest header in the folder of a remote, and how many records it has.
+fn newest_header(remote: &Path) -> (u64, [u8; 32], usize) {
+    let listed = fs::read_dir(remote.join("headers")).unwrap();
+    let parts = listed.map(|entry| {
+        let name = entry.unwrap().file_name();
+        header_parts(name.to_str().unwrap()).unwrap()
+    });
+    let (generation, hash) = parts.max().unwrap();
+    let path = remote.join(header_name(generation, &hash).as_str());
+    let stored = Header::decode(&fs::read(path).unwrap()).unwrap();
+    (generation, hash, stored.header.records.len())
+}
+
+/// Goal: a replaced device adds a new one to the header in which it was replaced, whatever was made beside that. Method: a third device, which
+/// heard of nothing, makes a header of the same generation that has more records; it lies at the remote, too. Failed before: the device took
+/// that one, in which it still counts, and said that it had been removed.
+#[test]
+fn a_replaced_device_passes_over_a_header_that_came_too_late() {
+    let mut devices = with_replaced_device_of(3);
+    let place = devices.place.directory.path().to_owned();
+    let (remote, own) = (place.join("remote"), place.join("own"));
+    let (generation, _, records) = newest_header(&remote);
+    let late = devices.vaults.pop().unwrap();
+    while late.information().unwrap().generation < generation {
+        let key = KeyFile::random(&SystemRandom).unwrap();
+        let mut keys = Keys::open(devices.folder(2), &devices.place.secret).unwrap();
+        keys.add("one more", AddKey::Other(NewKey::KeyFile(key)))
+            .unwrap();
+    }
+    // What it would push as its header is found at a remote of its own.
+    fs::create_dir(&own).unwrap();
+    let address = format!("folder:{}", own.display());
+    late.add_remote("own", &address).unwrap();
+    late.push("own", &mut |_| GoOn::Yes).unwrap();
+    let (of_late, hash, records_of_late) = newest_header(&own);
+    assert_eq!(of_late, generation);
+    assert!(records_of_late > records, "{records_of_late} {records}");
+    let name = header_name(generation, &hash);
+    fs::copy(own.join(name.as_str()), remote.join(name.as_str())).unwrap();
     for number in [1, 0, 1, 0, 1, 0] {
         devices.sync_once_sealed(number);
     }

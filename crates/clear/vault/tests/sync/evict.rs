@@ -887,18 +887,8 @@ fn what_a_remote_lost_keeps_nothing_else_from_coming_back() {
 fn what_was_given_up_as_lost_is_needed_at_its_remote_until_it_is_here() {
     let mut devices = Devices::new(1, fill);
     devices.settle();
-    evict(&devices.vaults[0]);
+    give_up_everything(&devices);
     let place = devices.place.directory.path().to_owned();
-    let (segments, aside) = (place.join("remote/segments"), place.join("aside"));
-    fs::rename(&segments, &aside).unwrap();
-    fs::create_dir(&segments).unwrap();
-    let report = devices.vaults[0]
-        .bring_back(None, &mut |_| GoOn::Yes)
-        .unwrap();
-    assert!(report.lost > 0, "{report:?}");
-    assert_eq!(away_bytes(&devices.vaults[0]), 0);
-    fs::remove_dir(&segments).unwrap();
-    fs::rename(&aside, &segments).unwrap();
     let said = || files(&place.join("remote/needs")).len();
     let pull = |vault: &Vault| vault.pull(NAME, &mut |_| GoOn::Yes).unwrap();
     pull(&devices.vaults[0]);
@@ -910,6 +900,58 @@ fn what_was_given_up_as_lost_is_needed_at_its_remote_until_it_is_here() {
     assert_filled(&devices.vaults[0]);
     pull(&devices.vaults[0]);
     assert_eq!(said(), 0);
+}
+
+/// Lets the first device let everything go, and give it up as lost while the objects are put aside; then the remote has them again.
+fn give_up_everything(devices: &Devices) {
+    let one = &devices.vaults[0];
+    evict(one);
+    let remote = devices.place.directory.path().join("remote");
+    let (segments, aside) = (remote.join("segments"), remote.with_extension("aside"));
+    fs::rename(&segments, &aside).unwrap();
+    fs::create_dir(&segments).unwrap();
+    let report = one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(report.lost > 0, "{report:?}");
+    assert_eq!(away_bytes(one), 0);
+    fs::remove_dir(&segments).unwrap();
+    fs::rename(&aside, &segments).unwrap();
+}
+
+/// Goal: what was given up as lost, and the remote has again, comes back before it can go for good. Method: another device removes the files
+/// with its snapshots, and removes at once what does not count any more, before and after the first device has heard of that. Failed before: the
+/// first device took that in and fetched nothing, said no more that it needs anything, and the content was gone.
+#[test]
+fn what_was_given_up_as_lost_comes_back_before_others_remove_it() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let head = one.revisions().unwrap().pop().unwrap();
+    give_up_everything(&devices);
+    one.pull(NAME, &mut |_| GoOn::Yes).unwrap();
+    for path in ["/big", "/letters/one", "/letters/two", "/second name"] {
+        two.remove_file(path).unwrap();
+    }
+    forget_history(two);
+    devices.sync(1);
+    let remote = devices.place.directory.path().join("remote");
+    let prune = || {
+        let pruned = two.prune_remote(CLONED_FROM, Duration::ZERO, &mut |_| GoOn::Yes);
+        pruned.unwrap()
+    };
+    assert!(prune().waiting_bytes > 9 << 20);
+    let before = came_back(one);
+    one.pull(NAME, &mut |_| GoOn::Yes).unwrap();
+    assert!(came_back(one) > before);
+    prune();
+    assert!(bytes_in(&remote.join("segments")) < 9 << 20);
+    let read = |path: &str| one.read(format!("/.history/{}/{path}", head.id)).unwrap();
+    assert!(read("big") == content(9 << 20, 2));
+    assert_eq!(read("letters/one"), content(300_000, 1));
+    assert_sound(one);
+    devices.settle();
+    devices.assert_same();
 }
 
 /// Goal: content that is away is erased whole or not at all. Failed before: a second erasure said that nothing was left, and the sealed

@@ -172,55 +172,60 @@ fn what_a_push_left_may_go_and_the_next_push_brings_it_again() {
 }
 
 /// Goal: who has heard that a pruning retired something does not name it, also if it came from another remote. Method: a push is cut off
-/// once its segments are up; another device has them from a second remote, and syncs while the pruning removes other objects first.
-/// Failed before: only a device whose own push had been cut off looked for what the pruning retired; this one published the name of a
-/// segment that was removed right after.
+/// once its segments are up; another device has them from a second remote, here or away, and syncs while the pruning removes other objects
+/// first. Failed before: only a device whose own push had been cut off looked for what the pruning retired, and later only at files; this one
+/// published the name of a segment that was removed right after.
 #[test]
 fn what_came_from_another_remote_is_not_named_once_a_pruning_retired_it() {
-    let devices = Devices::new(3, fill);
-    devices.settle();
-    add_second(&devices);
-    let [one, two, three] = &devices.vaults[..] else {
-        panic!()
-    };
-    for vault in [two, three, two] {
-        vault.sync_with(SECOND, &mut |_| GoOn::Yes).unwrap();
-    }
-    devices.settle();
-    two.write("/new", content(300_000, 75)).unwrap();
-    two.sync_with(SECOND, &mut |_| GoOn::Yes).unwrap();
-    let stopped = two.push(
-        CLONED_FROM,
-        &mut |at| match at.bytes > 0 && at.bytes == at.bytes_total {
+    for is_away in [false, true] {
+        let devices = Devices::new(3, fill);
+        devices.settle();
+        add_second(&devices);
+        let [one, two, three] = &devices.vaults[..] else {
+            panic!()
+        };
+        for vault in [two, three, two] {
+            vault.sync_with(SECOND, &mut |_| GoOn::Yes).unwrap();
+        }
+        devices.settle();
+        two.write("/new", content(300_000, 75)).unwrap();
+        two.sync_with(SECOND, &mut |_| GoOn::Yes).unwrap();
+        let stopped = two.push(CLONED_FROM, &mut |at| match at.bytes > 0
+            && at.bytes == at.bytes_total
+        {
             true => GoOn::No,
             false => GoOn::Yes,
-        },
-    );
-    assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
-    three.pull(SECOND, &mut |_| GoOn::Yes).unwrap();
-    // Objects go in the order of their names, a few at a time: these are the first.
-    let folder = devices.place.directory.path().join("remote/segments");
-    let first: Vec<PathBuf> = (0..100)
-        .map(|number| folder.join(format!("{number:064}")))
-        .collect();
-    for path in &first {
-        fs::write(path, b"nobody named this").unwrap();
-    }
-    let mut is_synced = false;
-    let pruned = one.prune_remote(NAME, Duration::ZERO, &mut |_| {
-        if !is_synced && first.iter().any(|path| !path.exists()) {
-            assert!(first.iter().any(|path| path.exists()));
-            is_synced = true;
-            devices.sync(2);
+        });
+        assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+        three.pull(SECOND, &mut |_| GoOn::Yes).unwrap();
+        if is_away {
+            let evicted = three.evict(Some(b"/new"), &mut |_| GoOn::Yes).unwrap();
+            assert!(evicted.bytes >= 300_000, "{evicted:?}");
         }
-        GoOn::Yes
-    });
-    assert!(pruned.unwrap().objects > 100);
-    assert!(is_synced);
-    assert_whole(&devices, 2);
-    assert_eq!(three.read("/new").unwrap(), content(300_000, 75));
-    devices.settle();
-    devices.assert_same();
+        // Objects go in the order of their names, a few at a time: these are the first.
+        let folder = devices.place.directory.path().join("remote/segments");
+        let first: Vec<PathBuf> = (0..100)
+            .map(|number| folder.join(format!("{number:064}")))
+            .collect();
+        for path in &first {
+            fs::write(path, b"nobody named this").unwrap();
+        }
+        let mut is_synced = false;
+        let pruned = one.prune_remote(NAME, Duration::ZERO, &mut |_| {
+            if !is_synced && first.iter().any(|path| !path.exists()) {
+                assert!(first.iter().any(|path| path.exists()));
+                is_synced = true;
+                devices.sync(2);
+            }
+            GoOn::Yes
+        });
+        assert!(pruned.unwrap().objects > 100);
+        assert!(is_synced);
+        assert_whole(&devices, 2);
+        assert_eq!(three.read("/new").unwrap(), content(300_000, 75));
+        devices.settle();
+        devices.assert_same();
+    }
 }
 
 /// Goal: what another device let go, and this one still uses, gets to the remote under another name. Method: the content of a file
