@@ -180,11 +180,16 @@ impl<'s> Restorer<'s> {
             parent,
             Links::Follow,
         )?;
-        let unfinished = self.unfinished_name(parent.inode(), coming)?;
+        let (unfinished, built) = loop {
+            let unfinished = self.unfinished_name(parent.inode(), coming)?;
+            match self.node(from, parent.inode(), &unfinished, 0) {
+                // Another restore was faster: what has that name now is not this one's.
+                Err(Error::File(filesystem::Error::Exists)) => {}
+                built => break (unfinished, built),
+            }
+        };
         let beside = [&trimmed[..cut], b"/", &unfinished].concat();
-        let made = self
-            .node(from, parent.inode(), &unfinished, 0)
-            .and_then(|()| self.put_in_place(&beside, trimmed));
+        let made = built.and_then(|()| self.put_in_place(&beside, trimmed));
         match made {
             Ok(Displaced::Nothing) => {}
             Ok(Displaced::Node) => self.replaced.push(Replaced {
