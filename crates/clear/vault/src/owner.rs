@@ -134,11 +134,11 @@ impl Owner {
         self.server.as_ref().map_or(0, Server::session_count)
     }
 
-    /// Whether every client but session `asker` can do without this owner now; then nothing that they ask is carried out any more,
-    /// and `close` has to follow.
-    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+    /// Whether every client but session `asker` can do without this owner now, and go on at one with the access `next`; then nothing
+    /// that they ask is carried out any more, and `close` has to follow.
+    pub(crate) fn refuses_if_free(&self, asker: u64, next: Access) -> bool {
         let server = self.server.as_ref();
-        server.is_none_or(|server| server.refuses_if_free(asker))
+        server.is_none_or(|server| server.refuses_if_free(asker, next))
     }
 
     /// Gives everything back; the second call does nothing.                                                   (1)

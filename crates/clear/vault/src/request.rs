@@ -223,8 +223,8 @@ pub(crate) enum Request<'a> {
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
-    /// Somebody wants to own the vault: who only holds it open for others lets go of it, and a program leaves it as soon as that
-    /// costs nobody anything.
+    /// Somebody wants to own the vault, with the access of this session: who only holds it open for others lets go of it, and a program
+    /// leaves it as soon as that costs nobody anything.
     MakeWay,
     Backup(BackupRequest<'a>),
     Remote(RemoteRequest<'a>),

@@ -27,7 +27,7 @@ use crate::owner::socket::{Listener, is_same_user};
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival};
 use crate::request::lock::Patience;
-use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
+use crate::request::{Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
 use crate::{Error, Result};
 
 /// How long a client may take to greet, or to take an answer, before it is cut off.
@@ -109,14 +109,15 @@ impl Server {
         self.shared.clients.lock().sessions.len()
     }
 
-    /// Whether every client but session `asker` can do without this owner now; then all that they ask is answered with `Leaving`.
-    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+    /// Whether every client but session `asker` can do without this owner now, and go on at one with the access `next`; then all that
+    /// they ask is answered with `Leaving`.
+    pub(crate) fn refuses_if_free(&self, asker: u64, next: Access) -> bool {
         let mut clients = self.shared.clients.lock();
         let now = Instant::now();
-        let is_free = clients
-            .sessions
-            .values()
-            .all(|client| client.session.number == asker || client.is_ready(now).is_ok());
+        let is_free = clients.sessions.values().all(|client| {
+            let keeps_push = next == Access::ReadOnly && client.session.is_pushing();
+            client.session.number == asker || (client.is_ready(now).is_ok() && !keeps_push)
+        });
         clients.leaving |= is_free;
         is_free
     }
