@@ -217,7 +217,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
     *session.push.lock() = None;
     session.waiting.lock().clear();
-    let turn = session.vault.push_turns.take(number)?;
+    let turn = session.vault.push_turns.take(session.number, number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.

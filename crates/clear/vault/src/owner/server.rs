@@ -71,10 +71,12 @@ impl ClientSession {
     /// Whether the owner can leave without this client losing anything, now or at the time given back.
     fn is_ready(&self, now: Instant) -> std::result::Result<(), Instant> {
         let idle_at = self.last_request + Duration::from_millis(SESSION_IDLE_MS);
-        let free = self.busy == 0
-            && self.session.holds_nothing()
-            && self.successor == Successor::HasSecret;
-        if free || (self.busy == 0 && idle_at <= now) {
+        // Who waits for the push of another session is idle.
+        let turns = &self.session.vault.push_turns;
+        let is_idle = self.busy <= turns.waiting_count(self.session.number);
+        let free =
+            is_idle && self.session.holds_nothing() && self.successor == Successor::HasSecret;
+        if free || (is_idle && idle_at <= now) {
             Ok(())
         } else {
             Err(idle_at)
@@ -118,7 +120,11 @@ impl Server {
             let keeps_push = next == Access::ReadOnly && client.session.is_pushing();
             client.session.number == asker || (client.is_ready(now).is_ok() && !keeps_push)
         });
-        clients.leaving |= is_free;
+        if is_free {
+            clients.leaving = true;
+            // Before the push of this process ends: nobody begins one here instead.
+            self.shared.vault.push_turns.end();
+        }
         is_free
     }
 
