@@ -17,10 +17,12 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::files::give;
+use crate::files::make_below;
 
 /// The digits of a time.
 const DIGITS: usize = 20;
+
+const NAME: &str = "backup";
 
 /// Where it is.
 #[derive(Debug)]
@@ -33,17 +35,12 @@ pub(crate) struct Keeping(File);
 impl BackupLock {
     /// That of `folder`, made if it is not there.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
-        let path = folder.join("backup");
-        let new = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        match new {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            new => give(&new.map_err(Error::io(OPENING))?, folder)?,
-        }
-        let lock = Self(path);
+        make_below(folder, NAME, |path| {
+            let mut options = File::options();
+            options.write(true).create_new(true).mode(0o600);
+            options.open(path)
+        })?;
+        let lock = Self(folder.join(NAME));
         lock.open_file()?;
         Ok(lock)
     }
