@@ -63,10 +63,16 @@ impl BackupLock {
     /// The lock for a backup; everything is kept at first.
     ///
     /// # Errors
-    /// `BackupRunning`.
+    /// `BackupRunning`; `Io` if it has other names, perhaps outside of the folder: there it would be written, too.
     pub(crate) fn begin(&self) -> Result<Keeping> {
         let file = self.alone()?.ok_or(Error::BackupRunning)?;
-        file.set_len(0).map_err(Error::io(WRITING))?;
+        let written = file.metadata().and_then(|found| match found.nlink() {
+            1 => file.set_len(0),
+            names => Err(io::Error::other(format!(
+                "the file `{NAME}` has {names} names (hard links) instead of one: delete the others"
+            ))),
+        });
+        written.map_err(Error::io(WRITING))?;
         Ok(Keeping(file))
     }
 
@@ -86,12 +92,9 @@ impl BackupLock {
             .write(true)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&self.0);
-        let is_own = |file: File| {
-            let found = file.metadata()?;
-            match found.is_file() && found.nlink() == 1 {
-                true => Ok(file),
-                false => Err(io::Error::other("it is not a file of its own")),
-            }
+        let is_own = |file: File| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is not a file")),
         };
         opened.and_then(is_own).map_err(Error::io(OPENING))
     }
