@@ -173,14 +173,19 @@ impl Retired {
         Ok(())
     }
 
-    /// Brings back what is away and not live any more, while something here lives in it: who retired it may remove it.    [11.9.4]
+    /// Brings back what is away and not live any more at `remote`, while something here lives in it: who retired it may remove it. [11.9.4]
     /// `named`: segments that are live, also with other bytes.
-    pub(super) fn bring_back(&self, session: &Session, named: &HashSet<SegmentId>) -> Result<()> {
+    pub(super) fn bring_back(
+        &self,
+        session: &Session,
+        remote: u64,
+        named: &HashSet<SegmentId>,
+    ) -> Result<()> {
         for item in &self.published {
             if let Published::Segment(id) = item
                 && !named.contains(&SegmentId(*id))
             {
-                bring_back_retired(session, SegmentId(*id))?;
+                bring_back_retired(session, SegmentId(*id), remote)?;
             }
         }
         Ok(())
@@ -213,7 +218,7 @@ pub(super) fn let_go_all_but(
     // What was here, or came back, is not evicted before the remote is noted not to have it.
     let _kept = session.filesystem().keep_segments();
     let named = live.segments.values().map(|one| one.id).collect();
-    retired.bring_back(session, &named)?;
+    retired.bring_back(session, remote, &named)?;
     retired.renew(session)?;
     let is_noted = change(session, |writer| match found_by(writer, remote)? {
         Some((_, now)) if now.last == state.last => {
