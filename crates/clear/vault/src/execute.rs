@@ -53,7 +53,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
     }
     match request {
         Request::Whole(request) => whole::execute(session, request),
-        Request::MakeWay => Ok(session.vault.make_way(session.number).into()),
+        Request::MakeWay => Ok(session.vault.make_way(session).into()),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,

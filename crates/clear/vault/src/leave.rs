@@ -5,13 +5,15 @@
 //! Never   leaves while this process has a file open, carries out a request, makes a backup, has the vault mounted, or watches it for
 //!         changes; or waits for its clients
 //!
-//! A push of this process may take hours: it begins again at the next owner, and sends nothing again that has arrived.
+//! A push of this process may take hours: it begins again at the next owner, and sends nothing again that has arrived. An owner that
+//! only reads would refuse it: so it does not end for that one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::execute::session::Leaver;
 use crate::owner::port::Port;
+use crate::request::Access;
 use crate::vault::Shared;
 
 /// How long requests of this process may hold up its leaving.
@@ -28,7 +30,7 @@ impl Shared {
 }
 
 impl Leaver for Shared {
-    fn leave(&self, asker: u64) {
+    fn leave(&self, asker: u64, next: Access) {
         // Requests of this process begin and end meanwhile; who asked asks again.
         let Some(mut port) = self.port.try_write_for(LEAVE_WAIT) else {
             return;
@@ -38,11 +40,12 @@ impl Leaver for Shared {
         if Arc::strong_count(owner) > 1
             || owner.session.vault.is_lent()
             || !owner.session.holds_at_most_a_push()
+            || (next == Access::ReadOnly && owner.session.is_pushing())
         {
             return;
         }
         // Whoever uses the vault here waits until it is closed, and that waits for the clients.
-        if !owner.refuses_if_free(asker) {
+        if !owner.refuses_if_free(asker, next) {
             return;
         }
         let keyring = owner.session.vault.with_keys(|keys| keys.keyring().clone());

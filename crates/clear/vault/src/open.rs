@@ -54,7 +54,8 @@ pub enum IfOwned {
     #[default]
     Respected,
     /// It is asked to leave: if it has no file open in it and does not show it, it goes on through this process, as its client,
-    /// and owns the vault again when this one leaves. If keys are rotated meanwhile, it has to open the vault again then.
+    /// and owns the vault again when this one leaves. If keys are rotated meanwhile, it has to open the vault again then. While it
+    /// pushes, it does not leave for an opening that only reads.
     AskedToLeave,
 }
 

@@ -134,11 +134,11 @@ impl Owner {
         self.server.as_ref().map_or(0, Server::session_count)
     }
 
-    /// Whether every client but session `asker` can do without this owner now; then nothing that they ask is carried out any more,
-    /// and `close` has to follow.
-    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+    /// Whether every client but session `asker` can do without this owner now, and go on at one with the access `next`; then nothing
+    /// that they ask is carried out any more, and `close` has to follow.
+    pub(crate) fn refuses_if_free(&self, asker: u64, next: Access) -> bool {
         let server = self.server.as_ref();
-        server.is_none_or(|server| server.refuses_if_free(asker))
+        server.is_none_or(|server| server.refuses_if_free(asker, next))
     }
 
     /// Gives everything back; the second call does nothing.                                                   (1)
@@ -185,9 +185,12 @@ mod tests {
     use std::{fs, thread};
 
     use super::*;
+    use crate::execute::session::Leaver;
     use crate::owner::port::Port;
     use crate::request::remote::RemoteRequest;
-    use crate::{CreateOptions, GoOn, KeyFile, OpenOptions, SystemRandom, Vault};
+    use crate::{
+        CreateOptions, GoOn, KeyFile, OpenOptions, Secret, SecretSource, SystemRandom, Vault,
+    };
 
     /// Goal: an owner can close amid a push, whoever waits for that push. Method: a client waits for its turn when the owner's push
     /// closes the vault. Failed before: the owner waited for the client, which waited for a push that nobody went on with, and `close`
@@ -227,6 +230,55 @@ mod tests {
             let by_client = pushing.unwrap().join().unwrap();
             assert!(by_client.is_ok(), "{by_client:?}");
         });
+    }
+
+    /// Goal: a push that waits for the push of the owner does not keep the vault there. Method: a client that can open the vault waits for its
+    /// turn when the owner, which pushes, is asked for the vault. Failed before: the client counted as busy, and the owner stayed.
+    #[test]
+    fn an_owner_that_pushes_leaves_although_another_push_waits_for_its_turn() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, remote) = (place.path().join("vault"), place.path().join("remote"));
+        fs::create_dir(&remote).unwrap();
+        let key = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key.clone());
+        let vault = Vault::create(&folder, options).unwrap().vault;
+        let address = format!("folder:{}", remote.display());
+        vault.add_remote("stick", &address).unwrap();
+        vault.write("/file", "content").unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let turns = Arc::clone(&owner.session.vault.push_turns);
+        drop(owner);
+        let secret = Secret::KeyFile(key);
+        let source: SecretSource = Arc::new(move || Ok(secret.clone()));
+        let client = Vault::open_or_connect(&folder, source, OpenOptions::default()).unwrap();
+        let (mut client, mut has_left) = (Some(client), false);
+        let client = thread::scope(|scope| {
+            let mut pushing = None;
+            let pushed = vault.push("stick", &mut |_| {
+                if let Some(client) = client.take() {
+                    let push = move || {
+                        let pushed = client.push("stick", &mut |_| GoOn::Yes);
+                        (client, pushed)
+                    };
+                    pushing = Some(scope.spawn(push));
+                    while !turns.are_waited_for() {
+                        thread::yield_now();
+                    }
+                    vault.shared.leave(u64::MAX, Access::ReadWrite);
+                    has_left = !vault.is_owner();
+                }
+                GoOn::Yes
+            });
+            assert!(pushed.is_ok(), "{pushed:?}");
+            let (client, by_client) = pushing.unwrap().join().unwrap();
+            assert!(by_client.is_ok(), "{by_client:?}");
+            client
+        });
+        assert!(has_left);
+        vault.close().unwrap();
+        client.close().unwrap();
     }
 
     /// Goal: a push that ended because another thread closed the vault is not called damage. Method: the vault counts as closed when a

@@ -37,7 +37,7 @@ use crate::request::remote::{
 use crate::request::{Request, Response};
 use crate::{Error, GoOn, Result, Vault};
 
-/// How often a push begins again because another device published first, keys changed, or the owner left meanwhile.
+/// How often a push begins again because another device published first, keys changed, or the owner left before anything arrived.
 const ATTEMPTS: usize = 16;
 
 /// Publications from the base on that make a log long, whatever they name;
@@ -111,7 +111,9 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<(PushReport, PruneReport)> {
         let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            let before = report;
             let attempt = Attempt {
                 vault: self,
                 row,
@@ -130,6 +132,7 @@ impl Vault {
             // If it does not arrive, the end of the session does the same.
             let was_there = self.ask_for::<bool>(&Request::Remote(RemoteRequest::EndPush));
             let is_lost = has_begun && matches!(was_there, Ok(false));
+            attempts += 1;
             match ended {
                 Ok(Ended::Done) => {
                     self.say_needs_if_it_hears(row.number, remote)?;
@@ -138,7 +141,11 @@ impl Vault {
                 Ok(Ended::Again) => {}
                 Err(Error::RemoteStopped) => return Err(Error::RemoteStopped),
                 // The owner left, and with it went what it kept for the push: what failed since says nothing.
-                Err(error) if is_lost => log::debug!("a push begins again: {error}"),
+                Err(error) if is_lost => {
+                    log::debug!("a push begins again: {error}");
+                    // Owners may come and go without end; what has arrived is not sent again.
+                    attempts -= usize::from(report != before);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -551,5 +558,75 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
                 ),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+    use std::sync::Arc;
+
+    use strongroom_filesystem::Background;
+
+    use super::*;
+    use crate::owner::port::Port;
+    use crate::{CreateOptions, KeyFile, OpenOptions, Secret, SecretSource, SystemRandom};
+
+    /// Closes the vault, so that the next request opens it again.
+    fn leave(vault: &Vault, source: &SecretSource) {
+        let mut port = vault.shared.port.write();
+        if let Port::Owner(owner) = &*port {
+            owner.close().unwrap();
+            *port = Port::Left;
+            *vault.shared.joining.secret.lock() = Some(Arc::clone(source));
+        }
+    }
+
+    /// Goal: a push comes to its end however often the owner changes, while something arrives each time. Method: pages of one object, more
+    /// segments than attempts, and an owner that leaves behind each publication. Failed before: after 16 owners the push failed, with an
+    /// error about keys.
+    #[test]
+    fn a_push_goes_on_at_any_number_of_owners_while_something_arrives() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, remote) = (place.path().join("vault"), place.path().join("remote"));
+        fs::create_dir(&remote).unwrap();
+        let key = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key.clone());
+        let created = Vault::create(&folder, options).unwrap().vault;
+        created.close().unwrap();
+        drop(created);
+        let secret = Secret::KeyFile(key);
+        let mut options = OpenOptions::default();
+        options.engine.background = Background::Manual;
+        let vault = Vault::open(&folder, secret.clone(), options).unwrap();
+        let source: SecretSource = Arc::new(move || Ok(secret.clone()));
+        let address = format!("folder:{}", remote.display());
+        vault.add_remote("stick", &address).unwrap();
+        let filesystem = vault.filesystem().unwrap();
+        for number in 0..20_u8 {
+            vault
+                .write(format!("/{number}"), vec![number; 50_000])
+                .unwrap();
+            filesystem.end_segments().unwrap();
+        }
+        drop(filesystem);
+        vault.push_in_pages_of(1);
+        let (mut last, mut left) = (0, 0);
+        let pushed = vault.push("stick", &mut |progress| {
+            // The page before was published.
+            if progress.bytes > 0 && progress.bytes == last && vault.is_owner() {
+                leave(&vault, &source);
+                left += 1;
+            }
+            last = progress.bytes;
+            GoOn::Yes
+        });
+        assert!(pushed.is_ok(), "{pushed:?}, {left} owners left");
+        assert!(left > ATTEMPTS, "only {left} owners left");
+        let again = vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+        assert_eq!(again, PushReport::default());
+        vault.close().unwrap();
     }
 }

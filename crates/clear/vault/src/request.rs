@@ -46,7 +46,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 32;
+pub(crate) const PROTOCOL: u32 = 33;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -223,8 +223,8 @@ pub(crate) enum Request<'a> {
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
-    /// Somebody wants to own the vault: who only holds it open for others lets go of it, and a program leaves it as soon as that
-    /// costs nobody anything.
+    /// Somebody wants to own the vault, with the access of this session: who only holds it open for others lets go of it, and a program
+    /// leaves it as soon as that costs nobody anything.
     MakeWay,
     Backup(BackupRequest<'a>),
     Remote(RemoteRequest<'a>),

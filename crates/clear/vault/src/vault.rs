@@ -146,12 +146,20 @@ impl Vault {
     }
 
     /// Waits until no process owns the vault in `folder`, at most for `patience`. A program that has it open, and no file in
-    /// it, is asked to go on through who owns it next.
+    /// it, is asked to go on through the next owner, which has that `access`. A push does not end for an owner that only reads.
     ///
     /// # Errors
     /// `InUse` if one still has; `NotAVault`, `NoLocks`.
-    pub fn wait_until_free(folder: impl AsRef<Path>, patience: Duration) -> Result<()> {
-        Joining::new(folder.as_ref(), OpenOptions::default(), None)?.wait_until_free(patience)
+    pub fn wait_until_free(
+        folder: impl AsRef<Path>,
+        access: Access,
+        patience: Duration,
+    ) -> Result<()> {
+        let options = OpenOptions {
+            access,
+            ..OpenOptions::default()
+        };
+        Joining::new(folder.as_ref(), options, None)?.wait_until_free(patience)
     }
 
     /// Asks a process that only holds the vault in `folder` open for others to let go of it. True if it does: then wait with

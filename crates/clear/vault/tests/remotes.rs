@@ -7,10 +7,12 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use strongroom::{
-    AddKey, CLONED_FROM, CloneOptions, CloneProgress, CloneReport, Error, GoOn, KeyFile, Keys,
-    NewKey, NewRevision, PushReport, Secret, SystemRandom, Vault, VerifyOptions, clone,
+    Access, AddKey, CLONED_FROM, CloneOptions, CloneProgress, CloneReport, Error, GoOn, IfOwned,
+    KeyFile, Keys, NewKey, NewRevision, OpenOptions, PushReport, Secret, SystemRandom, Vault,
+    VerifyOptions, clone,
 };
 
 use support::{Place, content, copy_folder};
@@ -194,14 +196,8 @@ fn a_process_that_pushes_leaves_the_vault_to_others_and_goes_on_through_them() {
     let mut next = None;
     let report = pushed.vault.push(NAME, &mut |progress| {
         if progress.bytes > 0 && next.is_none() {
-            let mut tries = 0;
-            while pushed.vault.is_owner() {
-                assert!(!Vault::let_go(pushed.place.folder()).unwrap());
-                tries += 1;
-                assert!(tries < 500, "it stays the owner");
-                // The session of the next call keeps the process from leaving for this one.
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+            let (folder, patience) = (pushed.place.folder(), Duration::from_secs(20));
+            Vault::wait_until_free(folder, Access::ReadWrite, patience).unwrap();
             next = Some(pushed.place.open());
         }
         GoOn::Yes
@@ -211,6 +207,32 @@ fn a_process_that_pushes_leaves_the_vault_to_others_and_goes_on_through_them() {
     assert!(next.is_owner() && !pushed.vault.is_owner());
     pushed.clone_into("clone").unwrap();
     assert_filled(&pushed.open("clone"));
+}
+
+/// Goal: a push does not end because somebody wants to read. Method: once the first segment is up, a program asks for the vault, as a read-only
+/// mount does. Failed before: the process left, and its push failed with "the vault is open for reading only".
+#[test]
+fn a_process_that_pushes_does_not_leave_the_vault_to_those_who_only_read() {
+    let pushed = Pushed::new();
+    fill(&pushed.vault);
+    pushed.vault.push_in_pages_of(1);
+    let (folder, secret) = (pushed.place.folder(), &pushed.place.secret);
+    let options = OpenOptions {
+        if_owned: IfOwned::AskedToLeave,
+        ..OpenOptions::read_only()
+    };
+    let mut asked = None;
+    let report = pushed.vault.push(NAME, &mut |progress| {
+        if progress.bytes > 0 && asked.is_none() {
+            let waited = Vault::wait_until_free(&folder, Access::ReadOnly, options.patience);
+            let opened = Vault::open(&folder, secret.clone(), options.clone());
+            asked = Some((waited, opened));
+        }
+        GoOn::Yes
+    });
+    assert!(report.unwrap().publications > 1);
+    let is_refused = matches!(asked, Some((Err(Error::InUse), Err(Error::InUse))));
+    assert!(is_refused && pushed.vault.is_owner(), "{asked:?}");
 }
 
 /// Goal: a push that is stopped anywhere leaves the remote as it was, and the next one goes on. Method: stop at each progress.

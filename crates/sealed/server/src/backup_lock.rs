@@ -17,10 +17,12 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::files::give;
+use crate::files::make_below;
 
 /// The digits of a time.
 const DIGITS: usize = 20;
+
+const NAME: &str = "backup";
 
 /// Where it is.
 #[derive(Debug)]
@@ -33,17 +35,12 @@ pub(crate) struct Keeping(File);
 impl BackupLock {
     /// That of `folder`, made if it is not there.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
-        let path = folder.join("backup");
-        let new = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        match new {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            new => give(&new.map_err(Error::io(OPENING))?, folder)?,
-        }
-        let lock = Self(path);
+        make_below(folder, NAME, |path| {
+            let mut options = File::options();
+            options.write(true).create_new(true).mode(0o600);
+            options.open(path)
+        })?;
+        let lock = Self(folder.join(NAME));
         lock.open_file()?;
         Ok(lock)
     }
@@ -66,10 +63,16 @@ impl BackupLock {
     /// The lock for a backup; everything is kept at first.
     ///
     /// # Errors
-    /// `BackupRunning`.
+    /// `BackupRunning`; `Io` if it has other names, perhaps outside of the folder: there it would be written, too.
     pub(crate) fn begin(&self) -> Result<Keeping> {
         let file = self.alone()?.ok_or(Error::BackupRunning)?;
-        file.set_len(0).map_err(Error::io(WRITING))?;
+        let written = file.metadata().and_then(|found| match found.nlink() {
+            1 => file.set_len(0),
+            names => Err(io::Error::other(format!(
+                "the file `{NAME}` has {names} names (hard links) instead of one: delete the others"
+            ))),
+        });
+        written.map_err(Error::io(WRITING))?;
         Ok(Keeping(file))
     }
 
@@ -89,12 +92,9 @@ impl BackupLock {
             .write(true)
             .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&self.0);
-        let is_own = |file: File| {
-            let found = file.metadata()?;
-            match found.is_file() && found.nlink() == 1 {
-                true => Ok(file),
-                false => Err(io::Error::other("it is not a file of its own")),
-            }
+        let is_own = |file: File| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is not a file")),
         };
         opened.and_then(is_own).map_err(Error::io(OPENING))
     }

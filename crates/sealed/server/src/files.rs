@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
@@ -65,31 +65,62 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes a folder in that of a server, unless it is there.
-fn make_below(folder: &Path, path: &Path) -> Result<()> {
-    let failed = || Error::io("making a folder");
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => {
-            made.map_err(failed())?;
-            let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
-            let opened = OpenOptions::new()
-                .read(true)
-                .custom_flags(flags.cast_signed())
-                .open(path);
-            give(&opened.map_err(failed())?, folder)
+/// The same, open; it must not be there.
+fn make_open_folder(path: &Path) -> io::Result<File> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.cast_signed());
+    options.open(path)
+}
+
+/// Makes something in the folder of a server, unless it is there. What root makes belongs to the owner of the database, so that the server
+/// can use it. It has its name only then: a command that is killed leaves nothing there that the server cannot open.
+pub(crate) fn make_below(
+    folder: &Path,
+    name: &str,
+    make: impl Fn(&Path) -> io::Result<File>,
+) -> Result<()> {
+    let failed = || Error::io("making a part of the folder of the server");
+    let path = folder.join(name);
+    if fs::symlink_metadata(&path).is_ok() {
+        return Ok(());
+    }
+    let made = match other_owner(folder).map_err(failed())? {
+        None => make(&path).map(drop),
+        Some((uid, gid)) => {
+            let give = |made: File| fchown(&made, Some(uid), Some(gid));
+            let new = folder.join(format!("{name}.{}", FileId::random()?));
+            let put = make(&new).and_then(give).and_then(|()| {
+                let put = renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE);
+                put.map_err(io::Error::from)
+            });
+            if put.is_err() {
+                // The caller learns of the error, and nobody uses what cannot be removed.
+                let _ = fs::remove_dir(&new).or_else(|_| fs::remove_file(&new));
+            }
+            match put.as_ref().map_err(io::Error::kind) {
+                // Not every file system has that.
+                Err(io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+                    make(&path).and_then(give)
+                }
+                _ => put,
+            }
         }
+    };
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(failed()),
     }
 }
 
-/// What root makes in the folder of a server belongs to the owner of the database: so the server can use it. `made` was made just now.
-pub(crate) fn give(made: &File, folder: &Path) -> Result<()> {
+/// To whom root gives what it makes in the folder of a server: to the owner of the database, unless that is root.
+fn other_owner(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() {
-        return Ok(());
+        return Ok(None);
     }
-    let database = fs::symlink_metadata(folder.join(DATABASE));
-    let given = database.and_then(|one| fchown(made, Some(one.uid()), Some(one.gid())));
-    given.map_err(Error::io("giving a file to the owner of the database"))
+    let database = fs::symlink_metadata(folder.join(DATABASE))?;
+    Ok((database.uid() != 0).then(|| (database.uid(), database.gid())))
 }
 
 /// Makes the names in a folder durable.
@@ -105,10 +136,11 @@ fn sync(folder: &File) -> Result<()> {
 impl Files {
     /// The folders below `folder`, which are made if they are not there.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let [objects, moving, kept] = ["objects", "moving", "kept"].map(|name| folder.join(name));
-        for path in [&objects, &moving, &kept] {
-            make_below(folder, path)?;
+        let names = ["objects", "moving", "kept"];
+        for name in names {
+            make_below(folder, name, make_open_folder)?;
         }
+        let [objects, moving, kept] = names.map(|name| folder.join(name));
         for shelf in 0..=u8::MAX {
             make_folder(&objects.join(format!("{shelf:02x}")))?;
         }
@@ -366,5 +398,49 @@ impl Drop for Incoming {
             // What cannot be removed now is at the next start.
             let _ = fs::remove_file(self.files.in_moving(self.id));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    /// Goal: what root makes in the folder of a server keeps no server from starting, whenever root is killed or fails. Method: as root, with the
+    /// database of another user; while it is made, it must not have its name, and a making that fails leaves nothing. Failed before: it had its
+    /// name while only root could open it.
+    #[test]
+    fn what_root_makes_has_its_name_only_once_the_server_can_use_it() {
+        const OTHER: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        fs::write(folder.join(DATABASE), "").unwrap();
+        chown(folder.join(DATABASE), Some(OTHER), None).unwrap();
+        let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+        make_below(folder, "kept", |path| {
+            let made = make_open_folder(path)?;
+            assert!(!has("kept"));
+            Ok(made)
+        })
+        .unwrap();
+        let kept = fs::symlink_metadata(folder.join("kept")).unwrap();
+        assert!(kept.is_dir() && kept.uid() == OTHER);
+        let failed = make_below(folder, "backup", |path| {
+            File::create_new(path)?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["kept", DATABASE]);
     }
 }

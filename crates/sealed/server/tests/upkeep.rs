@@ -379,8 +379,9 @@ fn what_a_killed_backup_kept_is_released() {
 }
 
 /// Goal: what somebody puts into the folder of a server in the place of its lock gets nothing changed outside, and who examines a folder
-/// changes no owner in it. Method: as root, with files of another user. Failed before: the file behind a link was given to the owner of
-/// the folder, and emptied by a backup.
+/// changes no owner in it. A lock with a second name, as `cp -al` leaves it, is one: only a backup would write it. Method: as root, with files
+/// of another user. Failed before: the file behind a link was given to the owner of the folder, and emptied by a backup; later the server
+/// refused every removal while the lock had a second name.
 #[test]
 fn a_lock_that_is_none_is_refused_and_owners_stay() {
     const OTHER: u32 = 65_534;
@@ -405,18 +406,19 @@ fn a_lock_that_is_none_is_refused_and_owners_stay() {
         let owners = ["kept", "backup", "objects", "moving"].map(|name| owner(&folder.join(name)));
         assert_eq!(owners, [OTHER, OTHER, OTHER, 0]);
     }
-    for make in [
-        |from: &Path, to: &Path| symlink(from, to),
-        |from: &Path, to: &Path| fs::hard_link(from, to),
-    ] {
-        fs::remove_file(&lock).unwrap();
-        make(&outside, &lock).unwrap();
-        let refused = Upkeep::open(folder).unwrap_err().to_string();
-        assert!(
-            refused.starts_with("opening the lock of backups"),
-            "{refused}"
-        );
-        assert_eq!(fs::read(&outside).unwrap(), b"precious");
-        assert_eq!(owner(&outside), before);
-    }
+    let is_as_before = || fs::read(&outside).unwrap() == b"precious" && owner(&outside) == before;
+    fs::remove_file(&lock).unwrap();
+    symlink(&outside, &lock).unwrap();
+    let refused = Upkeep::open(folder).unwrap_err().to_string();
+    let is_it = refused.starts_with("opening the lock of backups");
+    assert!(is_it && is_as_before(), "{refused}");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&outside, &lock).unwrap();
+    let vault = place.vault("v");
+    vault.remove(&segment(b"abc")).unwrap();
+    let refused = backup(folder, &directory.path().join("to")).unwrap_err();
+    let refused = refused.to_string();
+    let is_it = refused.starts_with("writing the lock of backups") && refused.contains("2 names");
+    assert!(is_it && is_as_before(), "{refused}");
+    assert_eq!(check(folder, Reading::Content).objects, 2);
 }

@@ -151,9 +151,9 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> Result<Vau
         if_owned: IfOwned::AskedToLeave,
         ..OpenOptions::default()
     };
-    make_way(folder)?;
+    make_way(folder, access)?;
     // Said before a person types a passphrase for nothing.
-    let opened = Vault::wait_until_free(folder, PATIENCE).and_then(|()| {
+    let opened = Vault::wait_until_free(folder, access, PATIENCE).and_then(|()| {
         unlocking(arguments, folder, |source, trust| {
             let secret = strongroom::on_wiped_stack(|| source())?;
             let options = OpenOptions {

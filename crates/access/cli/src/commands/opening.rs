@@ -153,19 +153,19 @@ fn open_as(
     }
 }
 
-/// Ends an unlocked session of a vault, if there is one, and waits until everything is durable.
-pub(crate) fn end_session(vault: &Path) -> strongroom::Result<bool> {
+/// Ends an unlocked session of a vault, if there is one, and waits until everything is durable. `next`: the access of the next owner.
+pub(crate) fn end_session(vault: &Path, next: Access) -> strongroom::Result<bool> {
     let goes = Vault::let_go(vault)?;
     if goes {
-        Vault::wait_until_free(vault, LETTING_GO)?;
+        Vault::wait_until_free(vault, next, LETTING_GO)?;
     }
     Ok(goes)
 }
 
 /// The same for who needs the vault alone. Who else has it open is found out by opening it, but for one who does not answer:
 /// he has been waited for by then.
-pub(crate) fn make_way(vault: &Path) -> strongroom::Result<()> {
-    match end_session(vault) {
+pub(crate) fn make_way(vault: &Path, next: Access) -> strongroom::Result<()> {
+    match end_session(vault, next) {
         Err(error @ (Error::OwnerUnreachable | Error::OtherVersion)) => Err(error),
         _ => Ok(()),
     }

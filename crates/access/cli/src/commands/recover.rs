@@ -50,7 +50,7 @@ pub(super) fn alone<T>(
     quiet: bool,
     mut work: impl FnMut(&Secret, &Trust, &mut dyn FnMut(RecoverProgress)) -> strongroom::Result<T>,
 ) -> Result<T> {
-    make_way(vault).about(show_path(vault))?;
+    make_way(vault, strongroom::Access::ReadWrite).about(show_path(vault))?;
     let mut meter = Meter::new(quiet, "read");
     let mut told = |progress| match progress {
         RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),

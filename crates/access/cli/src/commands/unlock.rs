@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use strongroom::{
-    Change, HeldOpen, Information, Observer, OpenOptions, SeenRecords, Subscription, Vault,
+    Access, Change, HeldOpen, Information, Observer, OpenOptions, SeenRecords, Subscription, Vault,
 };
 use strongroom_mount::background::{become_daemon, report_ready};
 
@@ -69,7 +69,7 @@ pub(crate) fn unlock(arguments: &Unlock, verbosity: u8) -> Result<()> {
 /// Ends a session.
 pub(crate) fn lock(arguments: &Lock) -> Result<()> {
     let vault = &arguments.vault;
-    let was_unlocked = end_session(vault).about(show_path(vault))?;
+    let was_unlocked = end_session(vault, Access::ReadWrite).about(show_path(vault))?;
     let mounted = match was_unlocked {
         true => None,
         false => owner_of(vault)?.and_then(|owner| owner.attachments.into_iter().next()),

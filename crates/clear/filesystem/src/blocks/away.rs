@@ -33,6 +33,11 @@ impl From<NotFetched> for Error {
 /// # Errors
 /// `OnlyAtRemote` if no remote can be asked now, `LostAtRemote` if none has it; `NoSpace`; of the stores.
 pub(crate) fn bring_back(core: &Core, id: SegmentId) -> Result<bool> {
+    bring_back_from(core, id, None)
+}
+
+/// The same; only from the remote of that number, if there is one.
+pub(crate) fn bring_back_from(core: &Core, id: SegmentId, from: Option<u64>) -> Result<bool> {
     if !is_away(core, id)? {
         return Ok(false);
     }
@@ -40,7 +45,7 @@ pub(crate) fn bring_back(core: &Core, id: SegmentId) -> Result<bool> {
         Turn::Wait(fetch) => return Ok(fetch.wait()?),
         Turn::Fetch(duty) => duty,
     };
-    let done = fetch_and_place(core, id);
+    let done = fetch_and_place(core, id, from);
     duty.end(match &done {
         Ok(is_here) => Ok(*is_here),
         Err(Error::LostAtRemote(why)) => Err(NotFetched::Ever(why.clone())),
@@ -56,7 +61,7 @@ pub(crate) fn is_away(core: &Core, id: SegmentId) -> Result<bool> {
     Ok(row.is_some_and(|row| row.state == SegmentState::Away))
 }
 
-fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
+fn fetch_and_place(core: &Core, id: SegmentId, from: Option<u64>) -> Result<bool> {
     if core.options.read_only {
         let why = "the vault is open for reading only, and fetched content can be stored only in a vault that is open for writing";
         return Err(Error::OnlyAtRemote(why.to_owned()));
@@ -73,7 +78,7 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
     let Some(row) = core.store.lock().segment_by_id(&id)? else {
         return Ok(false);
     };
-    let places = places(core, &row)?;
+    let mut places = places(core, &row)?;
     // What lay in it moved, and others let it go since: whoever asked finds that in another segment.
     if places.is_empty() && row.live_bytes == 0 {
         return Ok(false);
@@ -82,6 +87,7 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
         let why = "this process cannot reach any remote";
         return Err(Error::OnlyAtRemote(why.to_owned()));
     };
+    places.retain(|place| from.is_none_or(|number| place.remote.number == number));
     if !core.has_disk_room(row.committed_len) {
         return Err(Error::NoSpace);
     }

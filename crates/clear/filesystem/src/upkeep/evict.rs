@@ -70,12 +70,12 @@ impl Filesystem {
         unlink(core, &chosen)
     }
 
-    /// Brings the file of a segment back that is away; gives whether it was.
+    /// Brings the file of a segment back that is away; gives whether it was. Only the remote `from` is asked, if one is given.
     ///
     /// # Errors
     /// `OnlyAtRemote`, `LostAtRemote`, `NoSpace`; of the stores.
-    pub fn bring_back(&self, id: SegmentId) -> Result<bool> {
-        away::bring_back(&self.core, id)
+    pub fn bring_back(&self, id: SegmentId, from: Option<u64>) -> Result<bool> {
+        away::bring_back_from(&self.core, id, from)
     }
 
     /// Says of a segment that is away that it is here, as nobody has it any more: a verification then names what that costs.
@@ -94,11 +94,12 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Says of a segment that was given up that it is away again. What has a file, or holds nodes of trees, stays as it is. (2)
+    /// Says of a segment that was given up that it is away again; gives whether it was. What has a file, or holds nodes of trees, stays as
+    /// it is. (2)
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`; of the store.
-    pub fn set_away_again(&self, id: SegmentId) -> Result<()> {
+    pub fn set_away_again(&self, id: SegmentId) -> Result<bool> {
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
@@ -108,8 +109,9 @@ impl Filesystem {
         {
             writer.set_segment_state(row.number, SegmentState::Away)?;
             core.changed();
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// How many bytes the file of a segment has; `None` if it is not here.

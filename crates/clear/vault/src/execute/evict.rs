@@ -221,20 +221,32 @@ pub(super) fn bring_back_those(
     }
     drop(reader);
     for id in meant {
-        bring_back_retired(session, id)?;
+        bring_back_or_give_up(session, id, None)?;
     }
     Ok(())
 }
 
-/// Brings a segment back of which something lives here and that somebody retired, who may remove it soon; also one that was given up, as
-/// its remote may have it again. What no remote has any more is lost; a verification names what that costs, and nobody waits for it. [11.9.4]
-pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()> {
-    let row = session.filesystem().engine().reader()?.segment_by_id(&id)?;
+/// Brings a segment back of which something lives here and that somebody retired at `remote`, who may remove it there soon. What was given
+/// up comes from that remote alone, if it has it again: what others have stays there, and they may be out of reach.               [11.9.4]
+pub(super) fn bring_back_retired(session: &Session, id: SegmentId, remote: u64) -> Result<()> {
+    let filesystem = session.filesystem();
+    let row = filesystem.engine().reader()?.segment_by_id(&id)?;
     if row.is_none_or(|row| row.live_bytes == 0) {
         return Ok(());
     }
-    session.filesystem().set_away_again(id)?;
-    match session.filesystem().bring_back(id) {
+    if !filesystem.set_away_again(id)? {
+        return bring_back_or_give_up(session, id, None);
+    }
+    let brought = bring_back_or_give_up(session, id, Some(remote));
+    if brought.is_err() {
+        filesystem.give_up_away(id)?;
+    }
+    brought
+}
+
+/// What no remote has any more is lost; a verification names what that costs, and nobody waits for it.
+fn bring_back_or_give_up(session: &Session, id: SegmentId, from: Option<u64>) -> Result<()> {
+    match session.filesystem().bring_back(id, from) {
         Err(FileError::LostAtRemote(why)) => {
             log::error!(
                 "content that was only at a remote is lost ({why}); run `strongroom verify`"

@@ -173,14 +173,19 @@ impl Retired {
         Ok(())
     }
 
-    /// Brings back what is away and not live any more, while something here lives in it: who retired it may remove it.    [11.9.4]
+    /// Brings back what is away and not live any more at `remote`, while something here lives in it: who retired it may remove it. [11.9.4]
     /// `named`: segments that are live, also with other bytes.
-    pub(super) fn bring_back(&self, session: &Session, named: &HashSet<SegmentId>) -> Result<()> {
+    pub(super) fn bring_back(
+        &self,
+        session: &Session,
+        remote: u64,
+        named: &HashSet<SegmentId>,
+    ) -> Result<()> {
         for item in &self.published {
             if let Published::Segment(id) = item
                 && !named.contains(&SegmentId(*id))
             {
-                bring_back_retired(session, SegmentId(*id))?;
+                bring_back_retired(session, SegmentId(*id), remote)?;
             }
         }
         Ok(())
@@ -213,7 +218,7 @@ pub(super) fn let_go_all_but(
     // What was here, or came back, is not evicted before the remote is noted not to have it.
     let _kept = session.filesystem().keep_segments();
     let named = live.segments.values().map(|one| one.id).collect();
-    retired.bring_back(session, &named)?;
+    retired.bring_back(session, remote, &named)?;
     retired.renew(session)?;
     let is_noted = change(session, |writer| match found_by(writer, remote)? {
         Some((_, now)) if now.last == state.last => {
@@ -235,7 +240,7 @@ fn is_here(writer: &Transaction<'_>, item: &Published) -> strongroom_metadata::R
     })
 }
 
-/// Under which hashes other remotes have what is away here.
+/// Under which hashes other remotes have what is not here.
 fn hashes_elsewhere(reader: &Reader<'_>, item: Published) -> Result<Vec<[u8; 32]>> {
     let mut hashes = Vec::new();
     for remote in reader.remotes()? {
@@ -263,18 +268,20 @@ fn waiting(
         if !waits {
             continue;
         }
-        let hashes = match (segment.state, known.get(&segment.id)) {
+        let hashes = match (segment.state, known.get(&segment.id).copied()) {
             (SegmentState::Away, _) => hashes_elsewhere(&reader, item)?,
-            (_, Some(hash)) => vec![*hash],
-            (_, None) => match read_segment(&files, &placed_segment(segment.id)) {
-                Ok(Some(bytes)) => vec![object_hash(&bytes)],
-                // One that cannot be read is not pushed either.
+            (_, Some(hash)) => vec![hash],
+            (state, None) => match read_segment(&files, &placed_segment(segment.id)) {
+                Ok(Some(bytes)) => {
+                    let hash = object_hash(&bytes);
+                    known.insert(segment.id, hash);
+                    vec![hash]
+                }
+                // A repair may fetch what was given up.
+                _ if state == SegmentState::Finished => hashes_elsewhere(&reader, item)?,
                 _ => continue,
             },
         };
-        if segment.state != SegmentState::Away {
-            known.extend(hashes.iter().map(|hash| (segment.id, *hash)));
-        }
         if hashes.iter().any(is_meant) {
             waiting.push(item);
         }
@@ -310,6 +317,36 @@ mod tests {
     use super::*;
     use crate::owner::port::Port;
     use crate::{CreateOptions, Vault};
+
+    /// What publication `number`, which retires those hashes, retires of what waits.
+    fn waiting_of(
+        session: &Session,
+        remote: u64,
+        number: u64,
+        retired: &[[u8; 32]],
+    ) -> Vec<Published> {
+        let signer = session
+            .vault
+            .with_keys(|keys| keys.keyring().revision_signer());
+        let body = Publication {
+            vault: signer.vault(),
+            remote: RemoteId([0; 16]),
+            number,
+            link: PublicationId([0; 32]),
+            device: signer.device(),
+            sequence: number,
+            base: number,
+            time: 0,
+            membership_head: signer.membership_head(),
+            header: (1, [0; 32]),
+            head: [0; 32],
+            revisions: Vec::new(),
+            retired_revisions: Vec::new(),
+            segments: Vec::new(),
+            retired_segments: retired.to_vec(),
+        };
+        Retired::of(session, remote, &body).unwrap().unpublished
+    }
 
     /// Goal: what waits to be published is read once, however many publications retire what this device never saw, as after a jump in the
     /// log. Method: five publications and three segments; the files are put aside after the first publication, and the others retire them.
@@ -347,29 +384,8 @@ mod tests {
             .map(|path| object_hash(&fs::read(path).unwrap()))
             .collect();
         assert_eq!(hashes.len(), 3);
-        let signer = session
-            .vault
-            .with_keys(|keys| keys.keyring().revision_signer());
-        let found = |number: u64, retired: &[[u8; 32]]| {
-            let body = Publication {
-                vault: signer.vault(),
-                remote: RemoteId([0; 16]),
-                number,
-                link: PublicationId([0; 32]),
-                device: signer.device(),
-                sequence: number,
-                base: number,
-                time: 0,
-                membership_head: signer.membership_head(),
-                header: (1, [0; 32]),
-                head: [0; 32],
-                revisions: Vec::new(),
-                retired_revisions: Vec::new(),
-                segments: Vec::new(),
-                retired_segments: retired.to_vec(),
-            };
-            Retired::of(session, remote, &body).unwrap().unpublished
-        };
+        let found =
+            |number: u64, retired: &[[u8; 32]]| waiting_of(session, remote, number, retired);
         assert!(found(1, &[[1; 32]]).is_empty());
         for path in &paths {
             fs::rename(path, path.with_extension("aside")).unwrap();
@@ -382,6 +398,51 @@ mod tests {
         for path in &paths {
             fs::rename(path.with_extension("aside"), path).unwrap();
         }
+        drop(kept);
+        vault.close().unwrap();
+    }
+
+    /// Goal: what was given up counts under the hashes that other remotes have, while it has no file: a repair may fetch it, and the next push
+    /// would name it. Method: another remote is noted to have a segment under a made-up hash; its file is put aside, and comes back. Failed
+    /// before: a segment without a file was passed over.
+    #[test]
+    fn what_was_given_up_counts_under_the_hashes_of_other_remotes() {
+        const ELSEWHERE: [u8; 32] = [7; 32];
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("vault");
+        let vault = Vault::create(&folder, CreateOptions::new()).unwrap().vault;
+        for name in ["stick", "second"] {
+            let remote = place.path().join(name);
+            fs::create_dir(&remote).unwrap();
+            let address = format!("folder:{}", remote.display());
+            vault.add_remote(name, &address).unwrap();
+        }
+        let rows = vault.remote_rows().unwrap();
+        let (remote, second) = (rows[0].number, rows[1].number);
+        let filesystem = vault.filesystem().unwrap();
+        let kept = filesystem.keep_segments();
+        vault.write("/file", vec![1_u8; 50_000]).unwrap();
+        filesystem.end_segments().unwrap();
+        filesystem.engine().commit().unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let session = &owner.session;
+        let mut segments = filesystem.engine().reader().unwrap().segments().unwrap();
+        segments.retain(|one| one.state == SegmentState::Finished && !has_no_file(&one.id));
+        let id = segments[0].id;
+        let item = Published::Segment(id.0);
+        let how = PublishedAs {
+            hash: ELSEWHERE,
+            publication: 1,
+        };
+        change(session, |writer| writer.put_published(second, item, how)).unwrap();
+        let path = folder.join(SEGMENTS).join(placed_segment(id));
+        let own = object_hash(&fs::read(&path).unwrap());
+        fs::rename(&path, path.with_extension("aside")).unwrap();
+        assert_eq!(waiting_of(session, remote, 1, &[ELSEWHERE]), [item]);
+        fs::rename(path.with_extension("aside"), &path).unwrap();
+        assert_eq!(waiting_of(session, remote, 2, &[own]), [item]);
         drop(kept);
         vault.close().unwrap();
     }

@@ -1,7 +1,7 @@
 //! Lets one session at a time push to a remote.
 //!
 //! Takes   the number of a remote
-//! Gives   a turn, which lasts until it is dropped; other sessions wait for it, until the owner leaves
+//! Gives   a turn, which lasts until it is dropped; other sessions wait for it, until the owner leaves; how many requests of a session wait
 //! Never   delays pushes to other remotes
 //! Spec    spec/11-sync.md, 11.4
 //!
@@ -24,6 +24,8 @@ pub(crate) struct PushTurns {
 #[derive(Default)]
 struct Turns {
     taken: HashSet<u64>,
+    /// The session and the remote of each request that waits.
+    waiting: Vec<(u64, u64)>,
     are_over: bool,
 }
 
@@ -34,11 +36,12 @@ pub(crate) struct PushTurn {
 }
 
 impl PushTurns {
-    /// Waits until no other session pushes to that remote.
+    /// Waits until no other session than `session` pushes to that remote.
     ///
     /// # Errors
     /// `Closed` once there are no more turns.
-    pub(crate) fn take(self: &Arc<Self>, remote: u64) -> Result<PushTurn> {
+    pub(crate) fn take(self: &Arc<Self>, session: u64, remote: u64) -> Result<PushTurn> {
+        let waits = (session, remote);
         let mut turns = self.turns.lock();
         while !turns.are_over {
             if turns.taken.insert(remote) {
@@ -47,9 +50,20 @@ impl PushTurns {
                     remote,
                 });
             }
+            turns.waiting.push(waits);
             self.ended.wait(&mut turns);
+            if let Some(at) = turns.waiting.iter().position(|one| *one == waits) {
+                turns.waiting.swap_remove(at);
+            }
         }
         Err(Error::Closed)
+    }
+
+    /// How many requests of that session wait for pushes of others; none that can have its turn now.
+    pub(crate) fn waiting_count(&self, session: u64) -> usize {
+        let turns = self.turns.lock();
+        let waits = |one: &&(u64, u64)| one.0 == session && turns.taken.contains(&one.1);
+        turns.waiting.iter().filter(waits).count()
     }
 
     /// Gives no more turns: nobody waits for one any longer.
@@ -58,10 +72,10 @@ impl PushTurns {
         self.ended.notify_all();
     }
 
-    /// Whether somebody waits for a turn. He is woken, and waits on.
+    /// Whether somebody waits for a turn.
     #[cfg(test)]
     pub(crate) fn are_waited_for(&self) -> bool {
-        self.ended.notify_one()
+        !self.turns.lock().waiting.is_empty()
     }
 }
 
@@ -81,15 +95,17 @@ mod tests {
     #[test]
     fn who_waits_for_a_turn_waits_no_longer_once_there_are_no_more() {
         let turns = Arc::new(PushTurns::default());
-        let _held = turns.take(1).unwrap();
+        let _held = turns.take(10, 1).unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| turns.take(1).map(drop));
+            let waiting = scope.spawn(|| turns.take(11, 1).map(drop));
             while !turns.are_waited_for() {
                 std::thread::yield_now();
             }
+            assert_eq!((turns.waiting_count(10), turns.waiting_count(11)), (0, 1));
             turns.end();
             assert!(matches!(waiting.join().unwrap(), Err(Error::Closed)));
         });
-        assert!(matches!(turns.take(2).map(drop), Err(Error::Closed)));
+        assert_eq!(turns.waiting_count(11), 0);
+        assert!(matches!(turns.take(10, 2).map(drop), Err(Error::Closed)));
     }
 }

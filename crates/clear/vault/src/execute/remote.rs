@@ -169,7 +169,7 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
         RemoteRequest::BringBack { segment } => {
             let id = SegmentId(*segment);
-            let brought = session.filesystem().bring_back(id);
+            let brought = session.filesystem().bring_back(id, None);
             if let Err(FileError::LostAtRemote(_)) = &brought {
                 session.filesystem().give_up_away(id)?;
             }
@@ -217,7 +217,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
     *session.push.lock() = None;
     session.waiting.lock().clear();
-    let turn = session.vault.push_turns.take(number)?;
+    let turn = session.vault.push_turns.take(session.number, number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.
@@ -420,7 +420,7 @@ fn publication(
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
     let named = body.segments.iter().map(|one| one.id).collect();
-    retired.bring_back(session, &named)?;
+    retired.bring_back(session, remote, &named)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
         let Some((row, now)) = found_by(writer, remote)? else {

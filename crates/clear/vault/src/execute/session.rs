@@ -48,8 +48,8 @@ pub(crate) struct Push {
 
 /// Who can end the ownership of this process.
 pub(crate) trait Leaver: Send + Sync {
-    /// Ends it if neither this process needs it nor any session but `asker`.
-    fn leave(&self, asker: u64);
+    /// Ends it if neither this process needs it nor any session but `asker`, which would own the vault with the access `next`.
+    fn leave(&self, asker: u64, next: Access);
 }
 
 /// An open file system and what all its sessions share.
@@ -286,16 +286,17 @@ impl OpenVault {
 
     /// Ends a session that only holds the vault open, and says so; else the ownership ends soon, if nobody but session `asker` needs
     /// it. That happens in a thread of its own: the end waits for the caller that asked.
-    pub(crate) fn make_way(&self, asker: u64) -> bool {
+    pub(crate) fn make_way(&self, asker: &Session) -> bool {
         if self.observers.let_go() {
             return true;
         }
         let Some(leaver) = self.leaver.lock().clone() else {
             return false;
         };
+        let (asker, next) = (asker.number, asker.access);
         let leave = move || {
             if let Some(leaver) = leaver.upgrade() {
-                leaver.leave(asker);
+                leaver.leave(asker, next);
             }
         };
         let named = std::thread::Builder::new().name("vault-leave".to_owned());
@@ -468,12 +469,16 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.holds_at_most_a_push() && self.push.lock().is_none()
+        self.holds_at_most_a_push() && !self.is_pushing()
     }
 
-    /// Whether it holds nothing but perhaps a push, which begins again at the next owner.
+    /// Whether it holds nothing but perhaps a push, which begins again at the next owner that writes.
     pub(crate) fn holds_at_most_a_push(&self) -> bool {
         self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
+    }
+
+    pub(crate) fn is_pushing(&self) -> bool {
+        self.push.lock().is_some()
     }
 }
 

@@ -27,7 +27,7 @@ use crate::owner::socket::{Listener, is_same_user};
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival};
 use crate::request::lock::Patience;
-use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
+use crate::request::{Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
 use crate::{Error, Result};
 
 /// How long a client may take to greet, or to take an answer, before it is cut off.
@@ -71,10 +71,12 @@ impl ClientSession {
     /// Whether the owner can leave without this client losing anything, now or at the time given back.
     fn is_ready(&self, now: Instant) -> std::result::Result<(), Instant> {
         let idle_at = self.last_request + Duration::from_millis(SESSION_IDLE_MS);
-        let free = self.busy == 0
-            && self.session.holds_nothing()
-            && self.successor == Successor::HasSecret;
-        if free || (self.busy == 0 && idle_at <= now) {
+        // Who waits for the push of another session is idle.
+        let turns = &self.session.vault.push_turns;
+        let is_idle = self.busy <= turns.waiting_count(self.session.number);
+        let free =
+            is_idle && self.session.holds_nothing() && self.successor == Successor::HasSecret;
+        if free || (is_idle && idle_at <= now) {
             Ok(())
         } else {
             Err(idle_at)
@@ -109,15 +111,20 @@ impl Server {
         self.shared.clients.lock().sessions.len()
     }
 
-    /// Whether every client but session `asker` can do without this owner now; then all that they ask is answered with `Leaving`.
-    pub(crate) fn refuses_if_free(&self, asker: u64) -> bool {
+    /// Whether every client but session `asker` can do without this owner now, and go on at one with the access `next`; then all that
+    /// they ask is answered with `Leaving`.
+    pub(crate) fn refuses_if_free(&self, asker: u64, next: Access) -> bool {
         let mut clients = self.shared.clients.lock();
         let now = Instant::now();
-        let is_free = clients
-            .sessions
-            .values()
-            .all(|client| client.session.number == asker || client.is_ready(now).is_ok());
-        clients.leaving |= is_free;
+        let is_free = clients.sessions.values().all(|client| {
+            let keeps_push = next == Access::ReadOnly && client.session.is_pushing();
+            client.session.number == asker || (client.is_ready(now).is_ok() && !keeps_push)
+        });
+        if is_free {
+            clients.leaving = true;
+            // Before the push of this process ends: nobody begins one here instead.
+            self.shared.vault.push_turns.end();
+        }
         is_free
     }
 

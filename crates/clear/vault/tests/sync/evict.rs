@@ -14,7 +14,7 @@ use strongroom_format::publication::Publication;
 use strongroom_metadata::Remote;
 use strongroom_sync::{Live, RemoteState, publication_name, seal_publication, segment_name};
 
-use super::unfinished::log;
+use super::unfinished::{SECOND, add_second, log};
 use super::{Devices, NAME, content, copy_folder, fill, forget_history};
 
 /// Everything that a remote has goes.
@@ -915,6 +915,41 @@ fn give_up_everything(devices: &Devices) {
     assert_eq!(away_bytes(one), 0);
     fs::remove_dir(&segments).unwrap();
     fs::rename(&aside, &segments).unwrap();
+}
+
+/// Goal: what was given up as lost, and is gone from the remote at which it is retired, keeps no pull from going on. Method: two remotes lose
+/// everything, and the second is gone as a whole when another device retires it at the first. Failed before: each pull failed, as the second
+/// could not be asked.
+#[test]
+fn what_was_given_up_as_lost_keeps_no_pull_waiting_for_another_remote() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    add_second(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    one.push(SECOND, &mut |_| GoOn::Yes).unwrap();
+    evict(one);
+    let place = devices.place.directory.path();
+    for remote in ["remote", SECOND] {
+        let segments = place.join(remote).join("segments");
+        fs::remove_dir_all(&segments).unwrap();
+        fs::create_dir(&segments).unwrap();
+    }
+    let report = one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(report.lost > 0, "{report:?}");
+    fs::rename(place.join(SECOND), place.join("gone")).unwrap();
+    for path in ["/big", "/letters/one", "/letters/two", "/second name"] {
+        two.remove_file(path).unwrap();
+    }
+    forget_history(two);
+    devices.sync(1);
+    for _ in 0..2 {
+        let pulled = one.pull(NAME, &mut |_| GoOn::Yes);
+        assert!(pulled.is_ok(), "{pulled:?}");
+    }
+    assert!(!one.exists("/big").unwrap());
+    assert_eq!((away_bytes(one), came_back(one)), (0, 0));
 }
 
 /// Goal: what was given up as lost, and the remote has again, comes back before it can go for good. Method: another device removes the files
