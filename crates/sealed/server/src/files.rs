@@ -23,7 +23,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::store::DATABASE;
+use crate::ledger::DATABASE;
 
 /// The folders of files.
 #[derive(Debug)]
@@ -43,6 +43,15 @@ pub(crate) enum Aside {
     Moving,
     /// To `kept`: a backup may need it.
     Kept,
+}
+
+/// Whether garbage is removed, or only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collecting {
+    /// It is removed.
+    Remove,
+    /// It is counted.
+    Count,
 }
 
 /// A file that comes. It is gone again when this is dropped, unless it was kept.

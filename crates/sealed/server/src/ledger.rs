@@ -26,6 +26,9 @@ use crate::token::{TokenHash, fill};
 
 pub(crate) use survey::{ListedObject, Totals};
 
+/// The database, in the folder of the server.
+pub(crate) const DATABASE: &str = "server.db";
+
 /// What marks a file as such a database: `srsv`.
 const APPLICATION: i64 = 0x7372_7376;
 

@@ -36,11 +36,12 @@ mod upload;
 
 pub use configuration::Configuration;
 pub use error::{Error, Result};
+pub use files::Collecting;
 pub use ledger::{Account, Quota, Standing};
 pub use server::{Server, Settings, raise_open_files};
 pub use store::Accounts;
 pub use tls::Tls;
 pub use token::Token;
 pub use upkeep::{
-    BackupReport, CheckReport, Collecting, GarbageReport, Problem, Reading, Upkeep, UpkeepProgress,
+    BackupReport, CheckReport, GarbageReport, Problem, Reading, Upkeep, UpkeepProgress,
 };

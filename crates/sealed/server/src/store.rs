@@ -26,11 +26,10 @@ use strongroom_remote::protocol::{Page, Refusal, is_part};
 use crate::backup_lock::{BackupLock, Keeping};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::files::{Aside, Files, Incoming, make_folder};
-use crate::ledger::{Account, Found, Ledger, Quota, Standing, VaultKey};
+use crate::files::{Aside, Collecting, Files, Incoming, make_folder};
+use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::token::{Token, TokenHash};
-use crate::upkeep::Collecting;
 
 /// Objects that the removal of an account takes at a time.
 const REMOVED_AT_ONCE: usize = 1000;
@@ -61,9 +60,6 @@ pub(crate) enum Use {
 
 /// What a server holds while it runs; the first file in its folder.
 const LOCK: &str = "lock";
-
-/// The database.
-pub(crate) const DATABASE: &str = "server.db";
 
 /// Refuses a folder that has something, and no database of a server: a vault, or somebody's home.
 fn check_own(folder: &Path) -> Result<()> {

@@ -18,11 +18,11 @@ use strongroom_remote::ObjectName;
 
 use crate::backup_lock::Keeping;
 use crate::error::{Error, Result};
-use crate::files::{Files, sync_folder};
-use crate::ledger::{Ledger, ListedObject};
+use crate::files::{Collecting, Files, sync_folder};
+use crate::ledger::{DATABASE, Ledger, ListedObject};
 use crate::limits::{PIECE_BYTES, PROBLEMS_MAX};
 use crate::named::Named;
-use crate::store::{DATABASE, Store, Use};
+use crate::store::{Store, Use};
 use crate::tls::copy_own;
 
 /// The copy of the database while a backup is made.
@@ -100,15 +100,6 @@ pub enum Reading {
     Content,
     /// Only lengths are compared.
     Lengths,
-}
-
-/// Whether garbage is removed, or only counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collecting {
-    /// It is removed.
-    Remove,
-    /// It is counted.
-    Count,
 }
 
 /// The folder of a server, for its administrator.
