@@ -101,7 +101,7 @@ pub(super) fn give_way(session: &Session, folder: &Folder, remote: u64, live: &L
     let came: Vec<&PublishedSegment> = live.segments.values().filter(has_come).collect();
     for segment in &came {
         // It is found by what is noted of other remotes.
-        bring_back_retired(session, segment.id)?;
+        bring_back_retired(session, segment.id, remote)?;
     }
     // Before the first of them is in its place: a cut in between must not leave it taken for published.
     mark_other_bytes(session, remote, &came)?;
