@@ -588,7 +588,7 @@ fn a_clone_after_a_change_of_keys_needs_only_the_new_ones() {
         if rotation.oldest_epoch == rotation.newest_epoch {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     pushed.push();
     // Whoever adds the remote again needs no key that is gone either.
