@@ -303,11 +303,13 @@ fn random_edits_of_three_devices_lose_no_line_and_end_in_the_same_files() {
             let pair = [random.next().unwrap(), random.next().unwrap()];
             usize::from(u16::from_le_bytes(pair)) % bound
         };
-        let devices = Devices::new(3, |vault| {
+        let mut devices = Devices::new(3, |vault| {
             for file in 0..3 {
                 rewrite(vault, &format!("/{file}"), &lines(60).concat());
             }
         });
+        // What works in the background would have something to push now and then.
+        (0..3).for_each(|number| devices.open_quietly(number));
         devices.settle();
         let mut wrote = Vec::new();
         for round in 0..6 {
