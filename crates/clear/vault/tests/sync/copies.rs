@@ -127,9 +127,7 @@ fn a_copy_that_is_used_beside_the_original_goes_on_as_a_device_of_its_own() {
             3,
             "one of the two became a new device"
         );
-        for number in 0..3 {
-            assert_eq!(devices.sync(number), strongroom::SyncReport::default());
-        }
+        devices.assert_at_rest();
     }
 }
 

@@ -134,6 +134,13 @@ impl Devices {
         }
     }
 
+    /// Nobody has anything more to say. What works in the background may have had something meanwhile: a few rounds are enough for that.
+    fn assert_at_rest(&self) {
+        let says_something = |number: &usize| self.sync(*number) != SyncReport::default();
+        let is_quiet = |_| (0..self.vaults.len()).filter(says_something).count() == 0;
+        assert!((0..5).any(is_quiet));
+    }
+
     /// All devices have the same, and it is sound.
     fn assert_same(&self) -> BTreeMap<String, String> {
         let first = tree(&self.vaults[0]);
@@ -253,13 +260,7 @@ fn what_each_device_writes_comes_to_the_others_and_no_content_is_sealed_twice() 
         );
     }
     // When all have the same, nothing is said any more.
-    for number in 0..3 {
-        assert_eq!(
-            devices.sync(number),
-            SyncReport::default(),
-            "device {number}"
-        );
-    }
+    devices.assert_at_rest();
 }
 
 /// SECURITY.md, claim 21.
