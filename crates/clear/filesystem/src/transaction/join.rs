@@ -380,6 +380,10 @@ impl Joiner<'_, '_, '_> {
                 if !way.insert(held.node.id) {
                     return Err(Error::WouldBlock);
                 }
+                // It has no name and closes no circle.
+                if held.inode.parent == InodeId(0) {
+                    break;
+                }
                 held = self.draft.held(held.inode.parent)?;
             }
             below_root.append(&mut way);
