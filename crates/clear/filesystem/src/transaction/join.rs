@@ -11,6 +11,7 @@
 //!      here and the base of the next revision, unless the number of a new node was already in use here, so that the node was
 //!      renumbered.                                                                                       [11.6.4]
 //!  (3) Each directory has one name and a way up to the root, whatever was moved since the plan was made.  [11.6.5]
+//!  (4) No two nodes get one number, whatever numbers the published tree has.                            [11.6.4]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -171,27 +172,15 @@ impl Joiner<'_, '_, '_> {
         }
     }
 
-    /// (1), and numbers for what is new.
+    /// (1), after what is new has numbers.
     fn check(&mut self) -> Result<()> {
+        self.number_new_nodes()?;
         for (id, becomes) in &self.plan.nodes {
-            match &becomes.mine {
-                Some(mine) => {
-                    self.check_node(*id, mine)?;
-                    // A directory's own changes do not count, but its attributes are about to be replaced.
-                    if becomes.xattrs.is_some() && self.held(*id)?.inode.ctime != mine.ctime {
-                        return Err(Error::WouldBlock);
-                    }
-                }
-                None => {
-                    let number = match self.draft.writer.inode(id.0)? {
-                        None => id.0,
-                        // It has another birth, or lost its names and is still open somewhere.
-                        Some(_) => self.draft.writer.next_inode()?,
-                    };
-                    self.shown.renumbered |= number != id.0;
-                    self.draft.writer.skip_inodes(number)?;
-                    self.numbers.insert(*id, number);
-                }
+            let Some(mine) = &becomes.mine else { continue };
+            self.check_node(*id, mine)?;
+            // A directory's own changes do not count, but its attributes are about to be replaced.
+            if becomes.xattrs.is_some() && self.held(*id)?.inode.ctime != mine.ctime {
+                return Err(Error::WouldBlock);
             }
         }
         for mine in &self.plan.untouched {
@@ -205,6 +194,30 @@ impl Joiner<'_, '_, '_> {
             self.check_name(name, *before)?;
         }
         self.check_directories()
+    }
+
+    /// Gives each new node the number that it has in the plan, or another one if that is in use. (4)
+    fn number_new_nodes(&mut self) -> Result<()> {
+        let plan = self.plan;
+        let mut taken = BTreeSet::new();
+        let mut others = Vec::new();
+        for (id, _) in plan.nodes.iter().filter(|(_, one)| one.mine.is_none()) {
+            // Its node here has another birth, or lost its names and is still open somewhere.
+            let is_in_use = self.draft.writer.inode(id.0)?.is_some();
+            if is_in_use || !taken.insert(id.0) {
+                others.push(*id);
+                continue;
+            }
+            self.draft.writer.skip_inodes(id.0)?;
+            self.numbers.insert(*id, id.0);
+        }
+        // Last: the plan may bring what would have been the next number here, if a copy of this folder gave it.
+        for id in others {
+            self.shown.renumbered = true;
+            let number = self.draft.writer.next_inode()?;
+            self.numbers.insert(id, number);
+        }
+        Ok(())
     }
 
     /// A directory that is here and gets a name loses the one that it has. (3)

@@ -1,7 +1,9 @@
-//! A plan of a merge is refused, and leaves nothing, where directories were moved since it was made.
+//! A plan of a merge is refused, and leaves nothing, where directories were moved since it was made. What it brings gets numbers.
 
-use strongroom_filesystem::{Brought, Caller, Durability, Error, InodeId, RenameMode};
-use strongroom_history::{NodeId, Plan};
+use strongroom_filesystem::{
+    Brought, Caller, Durability, Error, InodeId, NodeKind, RenameMode, Timestamp,
+};
+use strongroom_history::{Becomes, Body, Entry, NodeId, Plan, Xattrs};
 
 use crate::apply;
 use crate::support::{Lab, ROOT, assert_refused};
@@ -78,4 +80,68 @@ fn directories_that_were_moved_into_one_another_stay_where_they_are_here() {
     assert_eq!(lab.names(ROOT), ["A"]);
     assert_eq!(lab.names(above), ["B"]);
     assert_eq!(lab.names(below), ["file"]);
+}
+
+/// A plan that brings these new nodes, each under its name in the root.
+fn bringing(lab: &Lab, nodes: &[(NodeId, &str, Body)]) -> Plan {
+    let mut plan = Plan::default();
+    for (id, name, body) in nodes {
+        let is_directory = matches!(body, Body::Directory(_));
+        let (kind, nlink) = match is_directory {
+            true => (NodeKind::Directory, 2),
+            false => (NodeKind::Symlink, 1),
+        };
+        let entry = Entry {
+            name: name.as_bytes().to_vec(),
+            inode: id.0,
+            birth_id: id.1,
+            kind,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            nlink,
+            size: 4,
+            atime: Timestamp(1),
+            mtime: Timestamp(1),
+            ctime: Timestamp(1),
+            btime: Timestamp(1),
+            content_version: 0,
+            xattrs: Xattrs::default(),
+            body: body.clone(),
+        };
+        let becomes = Becomes {
+            mine: None,
+            entry,
+            content: None,
+            xattrs: None,
+        };
+        plan.nodes.insert(*id, becomes);
+        let name = (self::id(lab, ROOT), name.as_bytes().to_vec());
+        plan.names.insert(name, (None, Some(*id)));
+    }
+    plan
+}
+
+/// Goal: two nodes that a plan brings are two here, whatever their numbers are there. Method: the number of a directory is in use here, and
+/// that of a symlink is the next one here, as where the other device has a copy of this folder; then both have one number, as in a
+/// tree that only a lie makes. Failed before: the first plan gave both one number, so that the directory was gone.
+#[test]
+fn new_nodes_get_different_numbers() {
+    let lab = Lab::new();
+    let InodeId(used) = lab.file(ROOT, "file");
+    lab.sync().unwrap();
+    let (used, next) = (InodeId(used), InodeId(used + 1));
+    let one = InodeId(1 << 30);
+    for (numbers, names) in [([used, next], ["a", "b"]), ([one, one], ["c", "d"])] {
+        let bodies = [Body::Directory(None), Body::Symlink(b"file".to_vec())];
+        let nodes = numbers.into_iter().zip([7, 8]).zip(names).zip(bodies);
+        let nodes: Vec<_> = nodes.map(|((id, name), body)| (id, name, body)).collect();
+        join(&lab, &bringing(&lab, &nodes)).unwrap();
+        let [directory, symlink] = names.map(|name| lab.find(ROOT, name).unwrap());
+        assert_ne!(directory, symlink);
+        assert_eq!(lab.stat(directory).kind, NodeKind::Directory);
+        assert_eq!(lab.read_link(symlink).unwrap(), b"file");
+        lab.file(directory, "inside");
+    }
+    assert_eq!(lab.names(ROOT), ["a", "b", "c", "d", "file"]);
 }
