@@ -41,6 +41,8 @@ pub(crate) struct RoomState {
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// The waste that was left when nothing more could be done about it.
     pub(crate) stuck_bytes: AtomicU64,
+    /// The fewest bytes that segments, with what is to go into them, have taken since there is too much waste; 0 while there is not.
+    pub(crate) least_taken: AtomicU64,
     /// Bytes of pending content that have their room on the disk already: they are appended, and their rows are not written yet.
     pub(crate) on_way: AtomicU64,
     /// Segments that are removed, or just being so, and still have their rows, with their bytes: they make no room any more.

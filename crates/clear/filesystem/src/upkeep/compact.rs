@@ -15,8 +15,8 @@ use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
 use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
-use crate::limits::Thresholds;
-use crate::upkeep::space::let_empty_go;
+use crate::limits::{REMOVALS_PER_STEP, Thresholds};
+use crate::upkeep::space::{Going, let_empty_go, let_some_go};
 use crate::{Filesystem, Result};
 
 /// How hard compaction looks for work.
@@ -148,25 +148,26 @@ pub(crate) fn reclaim(core: &Core) -> Result<()> {
     compact_one(core, &mut reclaiming, Eagerness::Idle).map(drop)
 }
 
-/// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take
-/// no locks.
+/// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take no locks.
 pub(crate) fn reclaim_until(
     core: &Core,
     eagerness: Eagerness,
     enough: &dyn Fn() -> bool,
 ) -> Result<bool> {
-    let mut reclaiming = core.room.reclaiming.lock();
     loop {
+        // For each step: a writer that has to help waits for one step of the background, not for all that it has to do.
+        let mut reclaiming = core.room.reclaiming.lock();
         // Somebody else may have done it meanwhile.
         if enough() {
             return Ok(true);
         }
-        if let_empty_go(core, &mut reclaiming)? {
-            commit_all(core)?;
-            let_empty_go(core, &mut reclaiming)?;
-            if enough() {
-                return Ok(true);
+        match let_some_go(core, &mut reclaiming, REMOVALS_PER_STEP)? {
+            Going::Gone => continue,
+            Going::AfterCommit => {
+                commit_all(core)?;
+                continue;
             }
+            Going::None => {}
         }
         if !compact_one(core, &mut reclaiming, eagerness)? {
             return Ok(false);

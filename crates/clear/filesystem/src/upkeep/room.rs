@@ -9,8 +9,9 @@
 //!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
-//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound; a caller that writes
-//!      faster than the background reclaims must help.                                                           [5.12]
+//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once: until
+//!      the background has reclaimed that, callers may write `waste_bytes_max`, and then must reclaim at least as much before
+//!      they write as much again.                                                                                [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -103,17 +104,36 @@ fn wastes(core: &Core, lead: u64) -> bool {
 
 /// (2), for the background.
 pub(crate) fn bound_waste_early(core: &Core) -> Result<()> {
-    bound_waste(core, core.options.thresholds.waste_bytes_max >> LEAD_SHIFT)
+    let lead = core.options.thresholds.waste_bytes_max >> LEAD_SHIFT;
+    bound_waste(core, &|| !wastes(core, lead))
 }
 
-/// (2). Take no locks.
-fn bound_waste(core: &Core, lead: u64) -> Result<()> {
-    if core.options.read_only || !wastes(core, lead) {
+/// Whether a caller has to reclaim before it writes `len` bytes. (2)
+fn must_reclaim(core: &Core, len: u64) -> bool {
+    let least_taken = &core.room.least_taken;
+    if !wastes(core, 0) {
+        least_taken.store(0, Ordering::Relaxed);
+        return false;
+    }
+    let (live, waste) = core.store.segment_bytes();
+    let taken = live + waste + core.without_room(core.content.pending_bytes());
+    let least = match least_taken.load(Ordering::Relaxed) {
+        0 => taken,
+        least => least.min(taken),
+    };
+    least_taken.store(least, Ordering::Relaxed);
+    let may_write = core.options.thresholds.waste_bytes_max;
+    taken + len.min(may_write) > least + may_write
+}
+
+/// Reclaims until there is `enough`. Take no locks.
+fn bound_waste(core: &Core, enough: &dyn Fn() -> bool) -> Result<()> {
+    if core.options.read_only || enough() {
         return Ok(());
     }
     // Only finished segments can be compacted.
     finish(core)?;
-    let reclaimed = reclaim_until(core, Eagerness::Bound, &|| !wastes(core, lead));
+    let reclaimed = reclaim_until(core, Eagerness::Bound, enough);
     if !matches!(reclaimed, Ok(true)) {
         // Blocks that do not open, or a disk without room to move any: tried again once there is more.
         let (_, waste) = core.store.segment_bytes();
@@ -126,7 +146,7 @@ fn bound_waste(core: &Core, lead: u64) -> Result<()> {
 /// Whether a write of `len` bytes has to wait: for memory, for room, or because it has to reclaim.
 pub(crate) fn would_wait(core: &Core, len: u64) -> bool {
     let pending = core.content.pending_bytes();
-    pending + len > core.options.dirty_bytes_max || wastes(core, 0) || !core.has_room(len)
+    pending + len > core.options.dirty_bytes_max || must_reclaim(core, len) || !core.has_room(len)
 }
 
 /// Waits until `len` more bytes of dirty content are within the bound, and there is room for them as far as giving back
@@ -134,7 +154,7 @@ pub(crate) fn would_wait(core: &Core, len: u64) -> bool {
 pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
     make_room(core, len);
     // What is in its way is no reason to refuse this write.
-    let _ = bound_waste(core, 0);
+    let _ = bound_waste(core, &|| !must_reclaim(core, len));
     let max = core.options.dirty_bytes_max;
     let fits = || {
         let held = core.content.pending_bytes();

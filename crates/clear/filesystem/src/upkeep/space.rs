@@ -143,10 +143,28 @@ pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
     }
 }
 
-/// Takes empty segments one step further on their way out.
-///
-/// Gives whether some have to wait for a commit before they go.
-pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<bool> {
+/// What a step with empty segments has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Going {
+    /// Nothing.
+    None,
+    /// Some are gone.
+    Gone,
+    /// None could go; some can after the next commit.
+    AfterCommit,
+}
+
+/// Takes all empty segments one step further on their way out.
+pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<()> {
+    let_some_go(core, reclaiming, usize::MAX).map(drop)
+}
+
+/// Takes empty segments one step further on their way out, but removes `removed_max` at most.
+pub(crate) fn let_some_go(
+    core: &Core,
+    reclaiming: &mut Reclaiming,
+    removed_max: usize,
+) -> Result<Going> {
     let segments = core.store.lock().segments()?;
     let open = core.blocks.segments.open_segment();
     let durable = core.durability.durable();
@@ -171,7 +189,7 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
                     .get(&segment.number)
                     .is_none_or(|left| *left <= durable) =>
             {
-                if unlink(core, segment)? {
+                if unlinked.len() < removed_max && unlink(core, segment)? {
                     unlinked.push(segment);
                 }
             }
@@ -180,14 +198,17 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
         }
     }
     if unlinked.is_empty() {
-        return Ok(waits);
+        return Ok(match waits {
+            true => Going::AfterCommit,
+            false => Going::None,
+        });
     }
     core.blocks.segments.sync_removals()?;
     for segment in unlinked {
         forget_row(core, segment)?;
         reclaiming.left.remove(&segment.number);
     }
-    Ok(waits)
+    Ok(Going::Gone)
 }
 
 /// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.
