@@ -4,10 +4,10 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo bench-sync help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 setup: ## install what building and testing need, or say what to type
 	@tools/setup.sh
@@ -89,6 +89,9 @@ profile: setup ## where the time of one row of the bench goes: make profile ROW=
 
 bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, requests, bytes, memory; half an hour; INTO=folder saves it (root)
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
+
+bench-bindings: setup ## what calls from C, Python and Java cost beside Rust, a file of 1 GiB, 10,000 small ones, the size of the C library; INTO=folder saves it
+	tools/bench_bindings.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
 bench-peers: ## install the file systems that bench compares with (root)
 	tools/bench-peers.sh
