@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,10 +34,16 @@ bindings: setup ## the libraries for other languages: C is built and installed i
 	tools/bindings_python.sh wheel
 	tools/bindings_java.sh build
 
-bindings-test: setup ## bindings with what is too heavy for `make test`: C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene and Commons IO; each installed as a user does
+bindings-test: setup ## bindings with what is too heavy for `make test`: C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene and Commons IO; each installed as a user does; all killed on one vault for 20 s
 	tools/bindings_c.sh long
 	tools/bindings_python.sh long
 	tools/bindings_java.sh long
+	cargo build --release --locked -p strongroom-cli
+	tools/bindings_kill.py 20 --self-test
+
+bindings-kill: setup ## C, Python, Java, a mount and commands use one vault for five minutes, one killed with -9 every ten seconds: nothing acknowledged is lost
+	cargo build --release --locked -p strongroom-cli
+	tools/bindings_kill.py 300
 
 posix: build ## pjdfstest and fsx on a mount, as root
 	tools/posix.sh
