@@ -4,14 +4,12 @@ import io
 import pickle
 import shutil
 
+import fsspec
 import pytest
+from fsspec.tests import abstract
 
-fsspec = pytest.importorskip("fsspec")
-
-from fsspec.tests import abstract  # noqa: E402
-
-import strongroom  # noqa: E402
-from strongroom.fsspec import StrongroomFileSystem  # noqa: E402
+import strongroom
+from strongroom.fsspec import StrongroomFileSystem
 
 
 @pytest.fixture
