@@ -1,8 +1,13 @@
-/* Every mistake of a program gives an error number, and never causes undefined behaviour: misuse FOLDER. */
+/*
+ * Every mistake of a program gives an error number, and never causes undefined behaviour: misuse FOLDER.
+ * misuse FOLDER leave is a program that ends with everything open.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +30,11 @@
 
 #define THREADS 64
 #define ROUNDS 50
+#define WRITERS 4
+#define WRITES 20
+#define ENDS 10
+/* So often in a row a write may say that the owner has gone; an owner that follows it takes moments. */
+#define FAILURES_MAX 1000
 
 static const char *base;
 static sr_secret key;
@@ -195,6 +205,19 @@ static void arguments(void)
     MUST(sr_open(place("arguments"), &key, &how, &opened) == 0);
     MUST(sr_close(opened) == 0);
 
+    /* A folder that the system cannot name. */
+    size_t long_len = strlen(base) + 4200;
+    char *endless = malloc(long_len + 1);
+    MUST(endless);
+    strcpy(endless, base);
+    for (size_t i = strlen(base); i < long_len; i++)
+        endless[i] = i % 100 == strlen(base) % 100 ? '/' : 'x';
+    endless[long_len] = 0;
+    how = options();
+    MUST(sr_open(endless, &key, &how, &opened) < 0);
+    MUST(sr_create(endless, &key, 1, &how, &opened, NULL) < 0);
+    free(endless);
+
     /* The fingerprint that is meant, and another one. */
     sr_vault twin = make("twin");
     sr_bytes mine, theirs;
@@ -261,6 +284,9 @@ static void owners(void)
             pause();
     }
     MUST(read(ready[0], &byte, 1) == 1);
+    how.flags |= SR_OWN;
+    MUST(sr_open(place("owners"), &key, &how, &vault) == -EBUSY);
+    how = options();
     MUST(sr_open(place("owners"), &key, &how, &vault) == 0);
     MUST(sr_is_owner(vault) == 0);
     MUST(sr_file_open(vault, "/a", SR_READ, 0, &file) == 0);
@@ -277,6 +303,85 @@ static void owners(void)
     /* What the vault wrote may be lost, too; it is closed all the same. */
     MUST(sr_close(vault) == -ECONNABORTED);
     MUST(sr_check(vault) == -EBADF);
+    MUST(close(ready[0]) == 0 && close(ready[1]) == 0);
+}
+
+/* ---- an owner that is killed in the middle of calls */
+
+static sr_vault amid_vault;
+static atomic_int acknowledged[WRITERS];
+static atomic_bool amid_ends;
+
+/* Writes one number after the other, each until it is acknowledged. */
+static void *writes_numbers(void *number)
+{
+    char path[32], text[32];
+    int me = (int)(intptr_t)number, failures = 0;
+    snprintf(path, sizeof path, "/number-%d", me);
+    while (!atomic_load(&amid_ends)) {
+        int len = snprintf(text, sizeof text, "%d", atomic_load(&acknowledged[me]) + 1);
+        int result = sr_replace_file(amid_vault, path, text, (uint64_t)len, SR_DURABLE);
+        if (result == 0) {
+            atomic_fetch_add(&acknowledged[me], 1);
+            failures = 0;
+        } else {
+            MUST(result == -ECONNABORTED && ++failures < FAILURES_MAX);
+        }
+    }
+    return NULL;
+}
+
+/* Until each writer has written so much more. */
+static void wait_for_writes(void)
+{
+    int before[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        before[i] = atomic_load(&acknowledged[i]);
+    for (int i = 0; i < WRITERS; i++)
+        while (atomic_load(&acknowledged[i]) < before[i] + WRITES)
+            sched_yield();
+}
+
+/* What was acknowledged as durable is there: the last number, or the one after it. */
+static void owner_killed_amid_calls(void)
+{
+    int ready[2], status;
+    char byte;
+    pthread_t writers[WRITERS];
+    sr_options how = options();
+    MUST(pipe(ready) == 0);
+    pid_t owner = fork();
+    MUST(owner >= 0);
+    if (owner == 0) {
+        make("amid");
+        MUST(write(ready[1], "x", 1) == 1);
+        for (;;)
+            pause();
+    }
+    MUST(read(ready[0], &byte, 1) == 1);
+    MUST(sr_open(place("amid"), &key, &how, &amid_vault) == 0 && sr_is_owner(amid_vault) == 0);
+    for (intptr_t i = 0; i < WRITERS; i++)
+        MUST(pthread_create(&writers[i], NULL, writes_numbers, (void *)i) == 0);
+    wait_for_writes();
+    MUST(kill(owner, SIGKILL) == 0 && waitpid(owner, &status, 0) == owner);
+    wait_for_writes();
+    atomic_store(&amid_ends, true);
+    for (int i = 0; i < WRITERS; i++)
+        MUST(pthread_join(writers[i], NULL) == 0);
+    for (int i = 0; i < WRITERS; i++) {
+        char path[32];
+        sr_bytes found;
+        snprintf(path, sizeof path, "/number-%d", i);
+        MUST(sr_read_file(amid_vault, path, &found) == 0);
+        long last = atomic_load(&acknowledged[i]), there = strtol((char *)found.data, NULL, 10);
+        MUST(there == last || there == last + 1);
+        sr_bytes_free(&found);
+    }
+    MUST(sr_is_owner(amid_vault) == 1 && sr_check(amid_vault) == 1);
+    int result = sr_sync(amid_vault);
+    MUST(result == 0 || result == -ECONNABORTED);
+    MUST(sr_close(amid_vault) == 0);
+    MUST(close(ready[0]) == 0 && close(ready[1]) == 0);
 }
 
 /* ---- progress */
@@ -435,20 +540,109 @@ static void forks(void)
     MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* A program that is started keeps neither the lock of a vault nor its files. */
+static void started(void)
+{
+    int input[2], status;
+    sr_vault vault = make("started");
+    sr_file file;
+    sr_options own = options();
+    own.flags |= SR_OWN;
+    MUST(sr_file_open(vault, "/a", SR_WRITE | SR_CREATE, 0600, &file) == 0);
+    MUST(sr_file_lock(file, SR_LOCK_EXCLUSIVE) == 0);
+    MUST(pipe(input) == 0);
+    pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0) {
+        dup2(input[0], 0);
+        close(input[0]);
+        close(input[1]);
+        execlp("cat", "cat", (char *)NULL);
+        _exit(127);
+    }
+    MUST(sr_close(vault) == 0);
+    MUST(sr_open(place("started"), &key, &own, &vault) == 0);
+    MUST(waitpid(child, &status, WNOHANG) == 0);
+    MUST(sr_close(vault) == 0);
+    MUST(close(input[0]) == 0 && close(input[1]) == 0);
+    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- a program that ends with everything open */
+
+static void keep_key(void)
+{
+    FILE *kept = fopen(place("leave.key"), "wb");
+    MUST(kept && fwrite(key_file.data, 1, key_file.len, kept) == key_file.len && fclose(kept) == 0);
+}
+
+static int leave(void)
+{
+    static char kept[4096];
+    FILE *file = fopen(place("leave.key"), "rb");
+    MUST(file);
+    key = (sr_secret){ SR_KEY_FILE, kept, fread(kept, 1, sizeof kept, file) };
+    MUST(fclose(file) == 0);
+    static sr_vault vault;
+    static sr_file open_file;
+    static sr_transaction transaction;
+    static sr_snapshot snapshot;
+    static sr_walk walk;
+    sr_options how = options();
+    MUST(sr_open(place("leave"), &key, &how, &vault) == 0);
+    MUST(sr_file_open(vault, "/open", SR_WRITE | SR_CREATE, 0600, &open_file) == 0);
+    MUST(sr_pwrite(open_file, "unsynced", 8, 0) == 8);
+    MUST(sr_replace_file(vault, "/kept", "durable", 7, SR_DURABLE) == 0);
+    MUST(sr_begin(vault, &transaction) == 0);
+    MUST(sr_snapshot_open(vault, &snapshot) == 0);
+    MUST(sr_walk_open(vault, "/", &walk) == 0);
+    return 0;
+}
+
+static void ends(const char *program)
+{
+    sr_vault vault = make("leave");
+    sr_options own = options();
+    own.flags |= SR_OWN;
+    keep_key();
+    MUST(sr_close(vault) == 0);
+    for (int i = 0; i < ENDS; i++) {
+        int status;
+        sr_bytes kept;
+        pid_t child = fork();
+        MUST(child >= 0);
+        if (child == 0) {
+            execl(program, program, base, "leave", (char *)NULL);
+            _exit(127);
+        }
+        MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        MUST(sr_open(place("leave"), &key, &own, &vault) == 0);
+        MUST(sr_read_file(vault, "/kept", &kept) == 0 && kept.len == 7);
+        sr_bytes_free(&kept);
+        MUST(sr_check(vault) == 1);
+        MUST(sr_close(vault) == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    MUST(argc == 2);
+    MUST(argc == 2 || argc == 3);
     base = argv[1];
+    if (argc == 3)
+        return leave();
     MUST(sr_abi() == SR_ABI && strlen(sr_version()) > 4);
     MUST(sr_make_key_file(&key_file) == 0);
     key = (sr_secret){ SR_KEY_FILE, key_file.data, key_file.len };
     owners();
+    owner_killed_amid_calls();
     handles();
     arguments();
     recovery();
     progress();
     threads();
     forks();
+    started();
+    ends(argv[0]);
     sr_bytes_free(&key_file);
     printf("all refused, nothing broken\n");
     return 0;

@@ -1,0 +1,206 @@
+/* What the tests of libsqlfs do, with its calls and at its sizes, on a vault: libsqlfs FOLDER. No other header of Strongroom is included. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sqlfs.h"
+
+#define SIZE_MAX_TRIED 1000000
+#define PLACES 1000
+
+static char content[SIZE_MAX_TRIED + 1], found[SIZE_MAX_TRIED + 1];
+
+static char letter(int place)
+{
+    return (char)(place % 90 + 32);
+}
+
+/* With every flag set, as its tests have it. */
+static void make(sqlfs_t *sqlfs, const char *path, int size)
+{
+    struct fuse_file_info fi = { 0 };
+    fi.flags |= ~0;
+    assert(sqlfs_proc_write(sqlfs, path, content, (size_t)size, 0, &fi) == size);
+}
+
+static long size_of(sqlfs_t *sqlfs, const char *path)
+{
+    struct stat stat;
+    assert(sqlfs_proc_getattr(sqlfs, path, &stat) == 0);
+    return (long)stat.st_size;
+}
+
+static void directories(sqlfs_t *sqlfs)
+{
+    assert(sqlfs_proc_mkdir(sqlfs, "/one", 0777) == 0 && sqlfs_is_dir(sqlfs, "/one"));
+    sqlfs_proc_mkdir(sqlfs, "/a/b/c/d", 0777);
+    assert(!sqlfs_is_dir(sqlfs, "/a/b/c/d"));
+    sqlfs_proc_mkdir(sqlfs, "/one/two", 0777);
+    sqlfs_proc_mkdir(sqlfs, "/one/two/three", 0777);
+    assert(sqlfs_is_dir(sqlfs, "/one/two/three"));
+    assert(sqlfs_proc_rmdir(sqlfs, "/one/two/three") == 0 && !sqlfs_is_dir(sqlfs, "/one/two/three"));
+}
+
+static void made_and_cut(sqlfs_t *sqlfs)
+{
+    const char *paths[] = { "/first", "/second", "/third" };
+    struct fuse_file_info fi = { 0 };
+    struct stat stat;
+    int i;
+    for (i = 0; i < 3; i++) {
+        sqlfs_proc_getattr(sqlfs, paths[i], &stat);
+        assert(errno == ENOENT);
+        sqlfs_proc_create(sqlfs, paths[i], 0100644, &fi);
+        assert(size_of(sqlfs, paths[i]) == 0);
+        sqlfs_proc_release(sqlfs, paths[i], &fi);
+    }
+    sqlfs_proc_truncate(sqlfs, "/first", 0);
+    assert(size_of(sqlfs, "/first") == 0);
+    sqlfs_proc_truncate(sqlfs, "/first", 100000);
+    assert(size_of(sqlfs, "/first") == 100000);
+    sqlfs_proc_truncate(sqlfs, "/first", 0);
+    assert(size_of(sqlfs, "/first") == 0);
+}
+
+/* A write at the start, and one far behind it. */
+static void skipped(sqlfs_t *sqlfs)
+{
+    const char *near = "at the start", *far = "far behind it";
+    int near_len = (int)strlen(near), far_len = (int)strlen(far), offset;
+    struct fuse_file_info fi = { 0 };
+    fi.flags |= O_RDWR | O_CREAT;
+    for (offset = 100; offset <= SIZE_MAX_TRIED; offset *= 100) {
+        assert(sqlfs_proc_write(sqlfs, "/skipped", near, (size_t)near_len, 0, &fi) == near_len);
+        assert(sqlfs_proc_write(sqlfs, "/skipped", far, (size_t)far_len, offset, &fi) == far_len);
+        assert(size_of(sqlfs, "/skipped") == offset + far_len);
+        assert(sqlfs_proc_read(sqlfs, "/skipped", found, (size_t)near_len, 0, &fi) == near_len);
+        assert(memcmp(found, near, (size_t)near_len) == 0);
+        assert(sqlfs_proc_read(sqlfs, "/skipped", found, (size_t)far_len, offset, &fi) == far_len);
+        assert(memcmp(found, far, (size_t)far_len) == 0);
+    }
+}
+
+/* Around its blocks of 8 KiB. */
+static void boundaries(sqlfs_t *sqlfs)
+{
+    int blocks, more;
+    struct fuse_file_info fi = { 0 };
+    fi.flags |= O_RDWR | O_CREAT;
+    for (blocks = 1; blocks < 5; blocks++) {
+        for (more = -1; more <= 1; more++) {
+            char path[40];
+            int size = blocks * 8192 + more;
+            snprintf(path, sizeof path, "/boundary-%d", size);
+            assert(sqlfs_proc_write(sqlfs, path, content, (size_t)size, 0, &fi) == size);
+            assert(size_of(sqlfs, path) == size);
+            assert(sqlfs_proc_read(sqlfs, path, found, (size_t)size, 0, &fi) == size);
+            assert(memcmp(found, content, (size_t)size) == 0);
+        }
+    }
+}
+
+static void appended(sqlfs_t *sqlfs)
+{
+    struct fuse_file_info appends, reads = { 0 };
+    make(sqlfs, "/appended", 200);
+    /* As its tests: the rest is whatever was there. */
+    memset(&appends, 0x55, sizeof appends);
+    appends.flags = O_WRONLY | O_APPEND;
+    appends.direct_io = 0;
+    assert(sqlfs_proc_open(sqlfs, "/appended", &appends) == 0);
+    assert(sqlfs_proc_write(sqlfs, "/appended", content, 200, 0, &appends) == 200);
+    assert(size_of(sqlfs, "/appended") == 400);
+    assert(sqlfs_proc_read(sqlfs, "/appended", found, 200, 200, &reads) == 200);
+    assert(memcmp(found, content, 200) == 0);
+    assert(sqlfs_proc_release(sqlfs, "/appended", &appends) == 0);
+}
+
+static void of_size(sqlfs_t *sqlfs, int size)
+{
+    struct fuse_file_info fi = { 0 };
+    char path[40];
+    int i;
+    snprintf(path, sizeof path, "/size-%d", size);
+    make(sqlfs, path, size);
+    assert(sqlfs_proc_read(sqlfs, path, found, (size_t)size + 1, 0, &fi) == size);
+    assert(memcmp(found, content, (size_t)size) == 0);
+    fi.flags |= ~0;
+    for (i = 0; i < PLACES; i++) {
+        int place = (int)((long)i * 7919 % size);
+        assert(sqlfs_proc_read(sqlfs, path, found, 1, place, &fi) == 1 && found[0] == letter(place));
+    }
+    sqlfs_proc_truncate(sqlfs, path, 0);
+    assert(size_of(sqlfs, path) == 0);
+    make(sqlfs, path, size);
+    memset(&fi, 0x55, sizeof fi);
+    fi.flags = O_WRONLY | O_CREAT | O_TRUNC;
+    fi.direct_io = 0;
+    assert(sqlfs_proc_open(sqlfs, path, &fi) == 0);
+    assert(size_of(sqlfs, path) == 0);
+    assert(sqlfs_proc_release(sqlfs, path, &fi) == 0);
+}
+
+static void files(sqlfs_t *sqlfs)
+{
+    int size;
+    directories(sqlfs);
+    made_and_cut(sqlfs);
+    skipped(sqlfs);
+    boundaries(sqlfs);
+    appended(sqlfs);
+    for (size = 10; size <= SIZE_MAX_TRIED; size *= 10)
+        of_size(sqlfs, size);
+}
+
+static void passwords(const char *folder)
+{
+    sqlfs_t *sqlfs = NULL;
+    char endless[600];
+    memset(endless, 'A', sizeof endless);
+    endless[sizeof endless - 1] = 0;
+    assert(sqlfs_open_password(folder, "First Password", &sqlfs) && sqlfs_close(sqlfs));
+    assert(!sqlfs_open_password(folder, endless, &sqlfs) && sqlfs == NULL);
+    assert(!sqlfs_open_password(folder, "fakesecret", &sqlfs) && sqlfs == NULL);
+    assert(sqlfs_open_password(folder, "First Password", &sqlfs));
+    files(sqlfs);
+    assert(sqlfs_change_password(folder, "First Password", "New Password"));
+    assert(sqlfs_close(sqlfs));
+    assert(!sqlfs_open_password(folder, "First Password", &sqlfs));
+    assert(sqlfs_open_password(folder, "New Password", &sqlfs));
+    assert(size_of(sqlfs, "/appended") == 400);
+    assert(sqlfs_close(sqlfs));
+}
+
+/* A key is what is in a key file: a raw one of 32 bytes, as libsqlfs has it, is none. */
+static void keys(const char *folder)
+{
+    sqlfs_t *sqlfs = NULL;
+    sr_bytes key, other;
+    assert(sr_make_key_file(&key) == 0 && sr_make_key_file(&other) == 0);
+    assert(sqlfs_open_key(folder, key.data, (size_t)key.len, &sqlfs) && sqlfs_close(sqlfs));
+    assert(!sqlfs_open_key(folder, key.data, (size_t)key.len - 1, &sqlfs) && sqlfs == NULL);
+    assert(!sqlfs_open_key(folder, other.data, (size_t)other.len, &sqlfs) && sqlfs == NULL && errno == EACCES);
+    assert(!sqlfs_open_key(folder, (const uint8_t *)content, 32, &sqlfs) && sqlfs == NULL);
+    assert(sqlfs_open_key(folder, key.data, (size_t)key.len, &sqlfs));
+    make(sqlfs, "/by-key", 100);
+    assert(sqlfs_close(sqlfs));
+    sr_bytes_free(&key);
+    sr_bytes_free(&other);
+}
+
+int main(int argc, char **argv)
+{
+    char folder[4096];
+    int i;
+    if (argc != 2)
+        return 2;
+    for (i = 0; i < SIZE_MAX_TRIED; i++)
+        content[i] = letter(i);
+    snprintf(folder, sizeof folder, "%s/passwords", argv[1]);
+    passwords(folder);
+    snprintf(folder, sizeof folder, "%s/keys", argv[1]);
+    keys(folder);
+    printf("all as in its own tests\n");
+    return 0;
+}
