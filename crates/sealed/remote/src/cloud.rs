@@ -152,9 +152,16 @@ impl Remote for Cloud {
     }
 
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+        self.list_behind(kind, "")
+    }
+
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
         let below = self.below.clone().join(kind);
         self.wait(async {
-            let mut found = self.store.list(Some(&below));
+            let mut found = match after {
+                "" => self.store.list(Some(&below)),
+                _ => (self.store).list_with_offset(Some(&below), &below.clone().join(after)),
+            };
             let (mut all, mut came) = (Vec::new(), 0);
             while let Some(object) = found.try_next().await? {
                 if came == LISTED_MAX {
@@ -162,7 +169,9 @@ impl Remote for Cloud {
                 }
                 came += 1;
                 let name = right_below(&below, &object.location);
-                if let Some(name) = name.filter(|name| is_object(kind, name)) {
+                // A place may begin with `after` itself, or know no such beginning.
+                let is_meant = |name: &String| name.as_str() > after && is_object(kind, name);
+                if let Some(name) = name.filter(is_meant) {
                     all.push(Listed {
                         name,
                         len: object.size,

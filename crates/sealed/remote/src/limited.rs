@@ -217,6 +217,10 @@ impl Remote for Limited {
         self.remote.list(kind)
     }
 
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        self.remote.list_behind(kind, after)
+    }
+
     fn remove(&self, name: &ObjectName) -> Result<()> {
         self.remote.remove(name)
     }

@@ -80,6 +80,17 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// `Unreachable`, `Refused`; `Other` for more than `LISTED_MAX`.
     fn list(&self, kind: &str) -> Result<Vec<Listed>>;
 
+    /// Those of them whose names are behind `after` in the order of bytes, in no order: where a place can begin there, what is before it
+    /// is not listed first.                                                                                     (2)
+    ///
+    /// # Errors
+    /// As `list`.
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        let mut listed = self.list(kind)?;
+        listed.retain(|one| one.name.as_str() > after);
+        Ok(listed)
+    }
+
     /// Removes an object, if there is one.
     ///
     /// # Errors

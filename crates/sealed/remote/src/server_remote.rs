@@ -273,7 +273,14 @@ impl Remote for ServerRemote {
     }
 
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
-        let mut listing = Listing::default();
+        self.list_behind(kind, "")
+    }
+
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        let mut listing = Listing {
+            after: after.to_owned(),
+            ..Listing::default()
+        };
         loop {
             let page = self.page(kind, &listing.after)?;
             if !listing.take(kind, page, LISTED_MAX)? {
@@ -326,7 +333,7 @@ struct Listing {
     all: Vec<Listed>,
     /// Names that came, also those that are no objects.
     came: usize,
-    /// The last of them.
+    /// The last of them, or what comes before the first.
     after: String,
 }
 

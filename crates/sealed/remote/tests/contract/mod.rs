@@ -50,6 +50,21 @@ pub(crate) fn objects_are_listed_and_removed(remote: &dyn Remote) {
     for (len, object) in listed.iter().enumerate() {
         assert_eq!((object.len, &object.name), (len as u64, &len.to_string()));
     }
+    // In the order of bytes, as names of publications are in that of their numbers.
+    let behind = |after| {
+        let listed = remote.list_behind("segments", after).unwrap();
+        let mut names: Vec<_> = listed.into_iter().map(|one| one.name).collect();
+        names.sort_unstable();
+        names
+    };
+    let names = ["18", "19", "2", "3", "4", "5", "6", "7", "8", "9"];
+    assert_eq!(behind("17"), names);
+    // One that is not there, the last, and one behind that.
+    assert_eq!(behind("7x"), ["8", "9"]);
+    for last in ["9", "99"] {
+        assert_eq!(behind(last), [""; 0]);
+    }
+    assert!(remote.list_behind("nothing", "7").unwrap().is_empty());
     remote.remove(&name("segments/7")).unwrap();
     remote.remove(&name("segments/7")).unwrap();
     remote.remove(&name("nothing/7")).unwrap();
