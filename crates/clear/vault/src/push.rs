@@ -15,8 +15,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
-use strongroom_format::segment::{ScanTail, scan};
-use strongroom_format::{Epoch, Header, hex};
+use strongroom_format::{Epoch, Header};
 use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
@@ -25,9 +24,9 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
-use crate::incoming::read_segment;
+use crate::folder::Folder;
 use crate::limits::PUSH_PAGE;
+use crate::outgoing::read_object;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
 use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::frame::ByteBuffer;
@@ -518,47 +517,6 @@ fn of_other_length(name: &ObjectName) -> Error {
         why: "it has another length than the file here; delete it there, then push again",
     };
     damaged.into()
-}
-
-/// The bytes of an object in the vault folder, which are whole.
-fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
-    let damaged = |what, why: String| Err(Error::Damaged { what, why });
-    match object {
-        VaultObject::Segment { id, .. } => {
-            let id = hex::encode(&id);
-            let path = format!("{}/{id}", &id[..2]);
-            let held = folder.inside(SEGMENTS).hold();
-            let read = held.and_then(|held| read_segment(&held, &path));
-            let Some(bytes) = read.map_err(below("reading a segment"))? else {
-                return damaged(
-                    SEGMENTS,
-                    format!(
-                        "the file {path} is missing; run `strongroom repair` to fetch it from another remote that has it, then push again"
-                    ),
-                );
-            };
-            match scan(&bytes).map(|found| found.tail) {
-                Ok(ScanTail::Finished(_)) => Ok(bytes),
-                // Damage is not to spread to where the copy should come from.
-                _ => damaged(
-                    SEGMENTS,
-                    format!(
-                        "the file {path} is damaged or was replaced; run `strongroom repair` to fetch it from another remote that has it, then push again"
-                    ),
-                ),
-            }
-        }
-        VaultObject::Revision { id, epoch } => {
-            let name = format!("{}.{epoch}", hex::encode(&id));
-            match folder.inside(REVISIONS).read_file(&name)? {
-                Some(bytes) => Ok(bytes),
-                None => damaged(
-                    REVISIONS,
-                    format!("the record {name} is missing; open the vault once, then push again"),
-                ),
-            }
-        }
-    }
 }
 
 #[cfg(test)]
