@@ -48,6 +48,21 @@ const OBJECTS_A_PUBLICATION: u64 = 64;
 /// Segments, and records, that are named again at once: with a page of what went up they fit the lists of a publication.
 const NAMED_AGAIN_MAX: usize = 6144;
 
+/// So many bytes of segments go up at most on the word of a look at the log that was made before: another look costs as little beside
+/// more.
+const LOOK_BYTES_MAX: u64 = 16 << 20;
+
+/// What is known of the log of a remote when a push begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nothing: what is behind the last publication that is known is listed.
+    Lists,
+    /// Nothing, and a listing may lack what came just now: the next publication is asked for by its name.
+    Asks,
+    /// A pull has just found that publication to be the last, and to be what it was.
+    Known(u64),
+}
+
 /// What a push did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
@@ -109,6 +124,17 @@ impl Vault {
         pruning: Pruning,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<(PushReport, PruneReport)> {
+        self.push_knowing(row, remote, (Look::Lists, pruning), told)
+    }
+
+    /// The same where so much is known of the log.
+    pub(crate) fn push_knowing(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        (mut look, pruning): (Look, Pruning),
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<(PushReport, PruneReport)> {
         let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
         let mut attempts = 0;
         while attempts < ATTEMPTS {
@@ -119,6 +145,7 @@ impl Vault {
                 remote,
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
+                look,
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
                 report: &mut report,
                 pruned: &mut pruned,
@@ -132,6 +159,11 @@ impl Vault {
             let was_there = self.ask_for::<bool>(&Request::Remote(RemoteRequest::EndPush));
             let is_lost = has_begun && matches!(was_there, Ok(false));
             attempts += 1;
+            look = match ended {
+                // A listing did not show what was first.
+                Ok(Ended::Again) => Look::Asks,
+                _ => Look::Lists,
+            };
             match ended {
                 Ok(Ended::Done) => {
                     self.say_needs_if_it_hears(row.number, remote)?;
@@ -160,6 +192,7 @@ struct Attempt<'a> {
     folder: Folder,
     /// What an earlier push that did not end left at the remote, with its lengths.
     there: HashMap<String, u64>,
+    look: Look,
     /// Whether what does not count any more is to go; not any more once it went.
     prunes: Option<Pruning>,
     report: &'a mut PushReport,
@@ -173,7 +206,7 @@ impl Attempt<'_> {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Ended> {
         let remote = self.row.number;
-        let mut last = self.vault.catch_up(self.row, self.remote)?;
+        let mut last = self.catch_up()?;
         if self.becomes_new_device()? {
             return Ok(Ended::Again);
         }
@@ -226,13 +259,16 @@ impl Attempt<'_> {
                 sealed => ByteBuffer::try_from(sealed)?.0,
             };
             // Also where there is nothing to say: a remote that went back is to be known.                  [11.3.5]
-            // It took what this push published just now.
-            let is_known = object.is_empty() && self.report.publications > 0;
+            // It took what this push published just now, or a pull read it.
+            let is_fresh = progress.bytes <= LOOK_BYTES_MAX;
+            let is_known = object.is_empty() && self.report.publications > 0
+                || is_fresh && self.look == Look::Known(last);
             if !is_known && self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
             }
-            // Without a publication that is known, the log was listed just now.
-            if !object.is_empty() && last > 0 && self.report.publications == 0 {
+            // Without a publication that is known, the log was listed just now.                              [11.3.8]
+            let is_whole = is_fresh && self.look != Look::Asks;
+            if !object.is_empty() && last > 0 && self.report.publications == 0 && !is_whole {
                 check_for_gap(self.remote, last + 1)?;
             }
             if object.is_empty() {
@@ -261,6 +297,17 @@ impl Attempt<'_> {
             if let Some((unnamed, pruning)) = unnamed {
                 self.remove(&unnamed, last, pruning, told)?;
             }
+        }
+    }
+
+    /// Takes in what others published; gives the number of the last publication.
+    fn catch_up(&self) -> Result<u64> {
+        let (vault, row, remote) = (self.vault, self.row, self.remote);
+        match self.look {
+            // Another session may have published meanwhile.
+            Look::Known(last) if vault.remote_row(row.number)?.last == last => Ok(last),
+            Look::Asks => vault.catch_up(row, remote),
+            Look::Known(_) | Look::Lists => vault.catch_up_by_list(row, remote),
         }
     }
 
