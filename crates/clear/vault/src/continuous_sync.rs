@@ -53,6 +53,9 @@ const POLL_FOLLOWED: Duration = Duration::from_secs(5 * 60);
 /// A remote that failed is left alone for a second, then for twice as long each time, at most for so long.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// Behind so many looks that found nothing a remote is first asked whether there is anything.
+const LOOKS_FRUITLESS: u32 = 3;
+
 /// A failure that needs no help is reported only after so many times.
 const FAILURES_SILENT: u32 = 5;
 
@@ -171,6 +174,8 @@ struct Place {
     looked: Option<SystemTime>,
     /// When something moved last.
     moved: Instant,
+    /// How many looks for something new have found nothing since.
+    fruitless: u32,
     /// How long the last push took.
     took: Duration,
     failures: u32,
@@ -192,6 +197,7 @@ impl Place {
             poll_at: now,
             looked: None,
             moved: now,
+            fruitless: 0,
             took: Duration::ZERO,
             failures: 0,
             reported: None,
@@ -291,6 +297,9 @@ impl Running {
                 place.poll_at = place.poll_at.min(now + rest);
             }
             let has_news = place.has_news();
+            if has_news {
+                place.fruitless = 0;
+            }
             let polls = (now >= place.poll_at || has_news) && !is_last;
             let looks = is_last || settled || now >= place.check_at;
             if !polls && (fails || !looks) {
@@ -313,8 +322,9 @@ impl Running {
                     if is_waiting && report.pushed.publications == 0 {
                         place.check_at = now + CHECK_FRUITLESS;
                     }
+                    place.fruitless = place.fruitless.saturating_add(u32::from(polls));
                     if report != SyncReport::default() {
-                        place.moved = now;
+                        (place.moved, place.fruitless) = (now, 0);
                         // What was joined goes up.
                         place.check_at = now;
                         let remote = place.name.clone();
@@ -390,6 +400,7 @@ fn round(
     // A machine that slept may have missed days.
     let is_recent = |at: SystemTime| at.elapsed().is_ok_and(|time| time < LOOKED_LONG_AGO);
     let reached = match place.looked.is_some_and(is_recent) {
+        true if place.fruitless >= LOOKS_FRUITLESS => Reached::AtRest,
         true => Reached::Before,
         false => Reached::Now,
     };
@@ -435,6 +446,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Counts {
         requests: AtomicU64,
+        /// Those of them that ask only whether there is an object.
+        presence: AtomicU64,
         /// Bytes of objects that came and went.
         bytes: AtomicU64,
     }
@@ -486,6 +499,11 @@ mod tests {
             let found = self.one().read_range(name, range)?;
             found.iter().for_each(|bytes| self.moved(bytes));
             Ok(found)
+        }
+
+        fn has(&self, name: &ObjectName) -> strongroom_remote::Result<bool> {
+            self.counts.presence.fetch_add(1, Ordering::Relaxed);
+            self.one().has(name)
         }
 
         fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
@@ -659,10 +677,14 @@ mod tests {
         scene.look(0);
         let before = commits(&scene.devices[0].vault);
         counts.take();
+        counts.presence.store(0, Ordering::Relaxed);
         for _ in 0..20 {
             scene.look(0);
         }
         assert_eq!(counts.take(), (20, 0));
+        // Behind a few looks: what is not there is a whole answer of a store, which this is not.
+        let presence = counts.presence.load(Ordering::Relaxed);
+        assert!(presence >= 20 - u64::from(LOOKS_FRUITLESS), "{presence}");
         assert_eq!(commits(&scene.devices[0].vault), before);
         assert_eq!(scene.events(), [] as [&str; 0]);
         // A look between two polls reaches nothing.

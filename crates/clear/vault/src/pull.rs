@@ -109,6 +109,9 @@ fn may_be_at_base(error: &Error) -> bool {
 pub(crate) enum Reached {
     Now,
     Before,
+    /// Before, and nothing has come for some looks: whether there is anything is asked first, as that answer is shorter than a missing
+    /// object's.
+    AtRest,
 }
 
 impl Vault {
@@ -262,10 +265,16 @@ impl Vault {
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
         // Who reaches a remote looks once whether its log is whole.
-        if (start, reached) == (Start::Joined, Reached::Before)
-            && self.waits_for_others(row)
+        let waits = reached != Reached::Now && self.waits_for_others(row);
+        let rests = reached == Reached::AtRest && row.last > 0 && row.joined == row.last;
+        if start == Start::Joined
+            && (waits || rests)
             && !remote.has(&publication_name(row.last + 1))?
         {
+            if rests {
+                // As behind a look that found nothing, below.
+                self.take_headers_if_other(remote, (0, row.header), Epoch(u32::MAX))?;
+            }
             return Ok(Pulled::Whole);
         }
         let first = match (start, row.last) {
