@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
 use strongroom_format::{Epoch, Header};
-use strongroom_remote::{Created, ObjectName, Remote};
+use strongroom_remote::{Buffers, Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
     header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
@@ -146,6 +146,7 @@ impl Vault {
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
                 look,
+                buffers: Buffers::default(),
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
                 report: &mut report,
                 pruned: &mut pruned,
@@ -193,6 +194,8 @@ struct Attempt<'a> {
     /// What an earlier push that did not end left at the remote, with its lengths.
     there: HashMap<String, u64>,
     look: Look,
+    /// What segments are read into: there are as many as are on their way at a time.
+    buffers: Buffers,
     /// Whether what does not count any more is to go; not any more once it went.
     prunes: Option<Pruning>,
     report: &'a mut PushReport,
@@ -496,23 +499,24 @@ impl Attempt<'_> {
     ) -> Result<Vec<UploadedObject>> {
         let mut uploaded = Vec::with_capacity(missing.len());
         let (folder, remote, there) = (&self.folder, self.remote, &self.there);
+        let buffers = &self.buffers;
         let report = &mut *self.report;
         in_parallel(
             missing.into_iter(),
             remote.transfers(),
             |object| -> Result<(UploadedObject, bool)> {
-                let bytes = read_object(folder, object)?;
-                let hash = object_hash(&bytes);
+                let bytes = read_object(folder, object, buffers)?;
+                let hash = object_hash(bytes.as_ref());
                 let name = match object {
                     VaultObject::Segment { .. } => segment_name(&hash),
                     VaultObject::Revision { id, epoch } => revision_name(&id, Epoch(epoch), &hash),
                 };
-                let len = bytes.len() as u64;
+                let len = bytes.as_ref().len() as u64;
                 let is_new = match there.get(name.as_str()) {
                     Some(found) if *found == len => false,
                     // Nothing takes its place, and nobody could read it.                                       [11.4.1]
                     Some(_) => return Err(of_other_length(&name)),
-                    None => create(remote, &name, bytes)?,
+                    None => remote.create_from(&name, bytes)? == Created::New,
                 };
                 Ok((UploadedObject { object, hash, len }, is_new))
             },
@@ -552,10 +556,6 @@ fn again_record(record: &PublishedRevision) -> UploadedObject {
         hash: record.hash,
         len: 0,
     }
-}
-
-fn create(remote: &dyn Remote, name: &ObjectName, bytes: Vec<u8>) -> Result<bool> {
-    Ok(remote.create(name, bytes)? == Created::New)
 }
 
 fn of_other_length(name: &ObjectName) -> Error {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 
+use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{
@@ -19,6 +20,7 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
@@ -82,6 +84,22 @@ impl Cloud {
         Ok(bytes)
     }
 
+    fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
+        let payload = PutPayload::from(bytes);
+        let path = self.path(name);
+        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
+        match self.runtime.block_on(put) {
+            Ok(_) => Ok(Created::New),
+            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
+                Ok(Created::AlreadyThere)
+            }
+            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
+                Err(Error::NoCreateOnly(words_of(&error)))
+            }
+            Err(error) => Err(explain(error)),
+        }
+    }
+
     fn get(&self, name: &ObjectName, range: Option<GetRange>) -> Result<Option<GetResult>> {
         let options = GetOptions {
             range,
@@ -98,19 +116,11 @@ impl Cloud {
 
 impl Remote for Cloud {
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
-        let payload = PutPayload::from(bytes);
-        let path = self.path(name);
-        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
-        match self.runtime.block_on(put) {
-            Ok(_) => Ok(Created::New),
-            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
-                Ok(Created::AlreadyThere)
-            }
-            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
-                Err(Error::NoCreateOnly(words_of(&error)))
-            }
-            Err(error) => Err(explain(error)),
-        }
+        self.put(name, bytes.into())
+    }
+
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.put(name, Bytes::from_owner(buffer))
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {

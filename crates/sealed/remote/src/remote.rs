@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::buffers::Buffer;
 use crate::cloud::Cloud;
 use crate::error::Result;
 use crate::limits::TRANSFERS;
@@ -53,6 +54,14 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Unreachable`, `Refused`, `Full`, `NoCreateOnly`.
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created>;
+
+    /// The same of the bytes in a buffer, which comes back once they are sent.
+    ///
+    /// # Errors
+    /// As `create`.
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.create(name, buffer.as_ref().to_vec())
+    }
 
     /// All bytes of an object; `None` if there is none.                                                        (2)
     ///

@@ -1,6 +1,6 @@
 //! The behaviour of every remote: checks that are run on an empty one of each kind, here and in the tests of the server.
 
-use strongroom_remote::{CreateOnly, Created, Error, ObjectName, Remote, probe};
+use strongroom_remote::{Buffers, CreateOnly, Created, Error, ObjectName, Remote, probe};
 
 /// A name of an object.
 pub(crate) fn name(name: &str) -> ObjectName {
@@ -33,6 +33,19 @@ pub(crate) fn objects_are_created_once(remote: &dyn Remote) {
         Created::New
     );
     assert_eq!(remote.read(&name("a.json"), 0).unwrap().unwrap(), b"");
+    let buffers = Buffers::default();
+    let created = |of: &str, bytes: &[u8]| {
+        let mut buffer = buffers.take();
+        buffer.bytes_mut().extend_from_slice(bytes);
+        let created = remote.create_from(&name(of), buffer).unwrap();
+        (created, remote.read(&name(of), 9).unwrap().unwrap())
+    };
+    // What is in a buffer later does not change what was created from it.
+    let new = |bytes: &[u8]| (Created::New, bytes.to_vec());
+    assert_eq!(created("segments/01", b"longer"), new(b"longer"));
+    assert_eq!(created("segments/02", b"short"), new(b"short"));
+    let there = (Created::AlreadyThere, b"longer".to_vec());
+    assert_eq!(created("segments/01", b"other"), there);
 }
 
 pub(crate) fn objects_are_listed_and_removed(remote: &dyn Remote) {
