@@ -53,7 +53,7 @@ const POLL_FOLLOWED: Duration = Duration::from_secs(5 * 60);
 /// A remote that failed is left alone for a second, then for twice as long each time, at most for so long.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Behind so many looks that found nothing a remote is first asked whether there is anything.
+/// After so many looks that found nothing a remote is first asked whether there is anything: a store says that in fewer bytes.
 const LOOKS_FRUITLESS: u32 = 3;
 
 /// A failure that needs no help is reported only after so many times.
@@ -682,7 +682,7 @@ mod tests {
             scene.look(0);
         }
         assert_eq!(counts.take(), (20, 0));
-        // Behind a few looks: what is not there is a whole answer of a store, which this is not.
+        // After a few looks it is only asked whether there is anything: a store says that in fewer bytes.
         let presence = counts.presence.load(Ordering::Relaxed);
         assert!(presence >= 20 - u64::from(LOOKS_FRUITLESS), "{presence}");
         assert_eq!(commits(&scene.devices[0].vault), before);

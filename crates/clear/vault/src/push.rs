@@ -48,8 +48,7 @@ const OBJECTS_A_PUBLICATION: u64 = 64;
 /// Segments, and records, that are named again at once: with a page of what went up they fit the lists of a publication.
 const NAMED_AGAIN_MAX: usize = 6144;
 
-/// So many bytes of segments go up at most on the word of a look at the log that was made before: another look costs as little beside
-/// more.
+/// A look at the log holds until more than so many bytes of segments have gone up since: beside these another one costs little.
 const LOOK_BYTES_MAX: u64 = 16 << 20;
 
 /// What is known of the log of a remote when a push begins.
