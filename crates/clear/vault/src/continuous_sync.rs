@@ -53,6 +53,9 @@ const POLL_FOLLOWED: Duration = Duration::from_secs(5 * 60);
 /// A remote that failed is left alone for a second, then for twice as long each time, at most for so long.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// After so many looks that found nothing a remote is first asked whether there is anything: a store says that in fewer bytes.
+const LOOKS_FRUITLESS: u32 = 3;
+
 /// A failure that needs no help is reported only after so many times.
 const FAILURES_SILENT: u32 = 5;
 
@@ -171,6 +174,8 @@ struct Place {
     looked: Option<SystemTime>,
     /// When something moved last.
     moved: Instant,
+    /// How many looks for something new have found nothing since.
+    fruitless: u32,
     /// How long the last push took.
     took: Duration,
     failures: u32,
@@ -192,6 +197,7 @@ impl Place {
             poll_at: now,
             looked: None,
             moved: now,
+            fruitless: 0,
             took: Duration::ZERO,
             failures: 0,
             reported: None,
@@ -291,6 +297,9 @@ impl Running {
                 place.poll_at = place.poll_at.min(now + rest);
             }
             let has_news = place.has_news();
+            if has_news {
+                place.fruitless = 0;
+            }
             let polls = (now >= place.poll_at || has_news) && !is_last;
             let looks = is_last || settled || now >= place.check_at;
             if !polls && (fails || !looks) {
@@ -313,8 +322,9 @@ impl Running {
                     if is_waiting && report.pushed.publications == 0 {
                         place.check_at = now + CHECK_FRUITLESS;
                     }
+                    place.fruitless = place.fruitless.saturating_add(u32::from(polls));
                     if report != SyncReport::default() {
-                        place.moved = now;
+                        (place.moved, place.fruitless) = (now, 0);
                         // What was joined goes up.
                         place.check_at = now;
                         let remote = place.name.clone();
@@ -390,6 +400,7 @@ fn round(
     // A machine that slept may have missed days.
     let is_recent = |at: SystemTime| at.elapsed().is_ok_and(|time| time < LOOKED_LONG_AGO);
     let reached = match place.looked.is_some_and(is_recent) {
+        true if place.fruitless >= LOOKS_FRUITLESS => Reached::AtRest,
         true => Reached::Before,
         false => Reached::Now,
     };
@@ -435,6 +446,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Counts {
         requests: AtomicU64,
+        /// Those of them that ask only whether there is an object.
+        presence: AtomicU64,
         /// Bytes of objects that came and went.
         bytes: AtomicU64,
     }
@@ -486,6 +499,11 @@ mod tests {
             let found = self.one().read_range(name, range)?;
             found.iter().for_each(|bytes| self.moved(bytes));
             Ok(found)
+        }
+
+        fn has(&self, name: &ObjectName) -> strongroom_remote::Result<bool> {
+            self.counts.presence.fetch_add(1, Ordering::Relaxed);
+            self.one().has(name)
         }
 
         fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
@@ -659,17 +677,21 @@ mod tests {
         scene.look(0);
         let before = commits(&scene.devices[0].vault);
         counts.take();
+        counts.presence.store(0, Ordering::Relaxed);
         for _ in 0..20 {
             scene.look(0);
         }
         assert_eq!(counts.take(), (20, 0));
+        // After a few looks it is only asked whether there is anything: a store says that in fewer bytes.
+        let presence = counts.presence.load(Ordering::Relaxed);
+        assert!(presence >= 20 - u64::from(LOOKS_FRUITLESS), "{presence}");
         assert_eq!(commits(&scene.devices[0].vault), before);
         assert_eq!(scene.events(), [] as [&str; 0]);
         // A look between two polls reaches nothing.
         scene.devices[0].places[0].poll_at = Instant::now() + Duration::from_secs(600);
         scene.devices[0].look(&scene.ending).unwrap();
         assert_eq!(counts.take(), (0, 0));
-        // Is there a next publication; the segment, the record; is the last publication still there; is there a later one; the next one.
+        // What is behind the last publication; the segment, the record; is the last publication still there; the next one.
         for count in [1, 10] {
             for number in 0..count {
                 let name = format!("/letter{number}");
@@ -677,7 +699,7 @@ mod tests {
                 scene.devices[0].vault.write(&name, &content).unwrap();
             }
             scene.look(0);
-            assert_eq!(counts.take().0, 6, "{count} files");
+            assert_eq!(counts.take().0, 5, "{count} files");
         }
         let pushed = ["stick 0 down 1 up"; 2];
         assert_eq!(scene.events(), pushed);
@@ -703,10 +725,98 @@ mod tests {
         assert_eq!(counts.take().0, 5 + report.objects);
     }
 
+    /// Goal: a sync asks once what is there, not once for the pull and once more for the push.
+    #[test]
+    fn a_sync_asks_once_what_is_there() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let counts = scene.count(0);
+        let Running { vault, places, .. } = &scene.devices[0];
+        let remote = places[0].remote.as_deref().unwrap();
+        let sync = || {
+            vault
+                .sync_at(places[0].number, remote, &mut |_| GoOn::Yes)
+                .unwrap()
+        };
+        sync();
+        counts.take();
+        // Is there a next publication; is the last one still there; is there a later one.
+        assert_eq!(sync(), SyncReport::default());
+        assert_eq!(counts.take().0, 3);
+        vault.write("/letter", "dear").unwrap();
+        // Then the segment, the record and the publication.
+        assert_eq!(sync().pushed.publications, 1);
+        assert_eq!(counts.take().0, 6);
+    }
+
+    /// A remote that does not list publications.
+    #[derive(Debug)]
+    struct Unlisted(Arc<dyn Remote>);
+
+    impl Remote for Unlisted {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> strongroom_remote::Result<Created> {
+            self.0.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, max: u64) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            self.0.read(name, max)
+        }
+
+        fn read_range(
+            &self,
+            name: &ObjectName,
+            range: Range<u64>,
+        ) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            self.0.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
+            match kind {
+                "publications" => Ok(Vec::new()),
+                kind => self.0.list(kind),
+            }
+        }
+
+        fn remove(&self, name: &ObjectName) -> strongroom_remote::Result<()> {
+            self.0.remove(name)
+        }
+    }
+
+    /// Goal: a push that relied on a listing asks by name once it was told that another one was first. Method: two devices publish at a
+    /// remote that lists no publication.
+    #[test]
+    fn a_listing_that_lacks_what_came_keeps_no_device_from_joining_it() {
+        let scene = Scene::new();
+        let [one, two] = scene.devices.each_ref().map(|device| &device.vault);
+        two.write("/theirs", "of two").unwrap();
+        two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        one.write("/mine", "of one").unwrap();
+        let remote = Unlisted(Address::parse(&scene.address()).unwrap().open().unwrap());
+        let rows = one.remote_rows().unwrap();
+        let row = rows.iter().find(|row| row.name == "stick").unwrap();
+        let error = one.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap_err();
+        assert!(matches!(error, Error::RemoteAhead), "{error:?}");
+        let synced = one.sync_at(row.number, &remote, &mut |_| GoOn::Yes);
+        assert_eq!(synced.unwrap().pushed.publications, 1);
+        two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        for vault in [one, two] {
+            assert_eq!(vault.read("/theirs").unwrap(), b"of two");
+            assert_eq!(vault.read("/mine").unwrap(), b"of one");
+        }
+    }
+
     /// A remote at which something happens once a push has found that nobody was faster.
     struct Meanwhile<'a> {
         below: Arc<dyn Remote>,
         then: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
+    }
+
+    impl Meanwhile<'_> {
+        fn looked(&self) {
+            if let Some(then) = self.then.lock().take() {
+                then();
+            }
+        }
     }
 
     impl std::fmt::Debug for Meanwhile<'_> {
@@ -722,11 +832,8 @@ mod tests {
 
         fn read(&self, name: &ObjectName, max: u64) -> strongroom_remote::Result<Option<Vec<u8>>> {
             let found = self.below.read(name, max)?;
-            if found.is_none()
-                && name.as_str().starts_with("publications/")
-                && let Some(then) = self.then.lock().take()
-            {
-                then();
+            if found.is_none() && name.as_str().starts_with("publications/") {
+                self.looked();
             }
             Ok(found)
         }
@@ -740,7 +847,11 @@ mod tests {
         }
 
         fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
-            self.below.list(kind)
+            let listed = self.below.list(kind)?;
+            if kind == "publications" {
+                self.looked();
+            }
+            Ok(listed)
         }
 
         fn remove(&self, name: &ObjectName) -> strongroom_remote::Result<()> {
@@ -808,14 +919,14 @@ mod tests {
                 SystemRandom.fill(&mut content).unwrap();
                 vaults[0].write(&name, &content).unwrap();
             }
-            // Is there a next publication; the segment, the record; is the last publication still there; is there a later one; the next.
+            // What is behind the last publication; the segment, the record; is the last publication still there; the next.
             scene.look(0);
             let up = counts[0].take();
             // The publication, that there is none behind it, the segment, the record.
             scene.look(1);
             let down = counts[1].take();
             let what = format!("{count} files: up {up:?}, down {down:?}");
-            assert_eq!((up.0, down.0), (6, 4), "{what}");
+            assert_eq!((up.0, down.0), (5, 4), "{what}");
             for (_, bytes) in [up, down] {
                 assert!(all.contains(&bytes), "{what}");
             }

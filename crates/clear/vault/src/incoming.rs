@@ -191,13 +191,30 @@ pub(crate) fn read_segment(
     held: &HeldFolder,
     path: &str,
 ) -> strongroom_folder::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let is_there = read_segment_into(held, path, &mut bytes)?;
+    Ok(is_there.then_some(bytes))
+}
+
+/// The same in memory that may have held another one; gives whether there is a file.
+pub(crate) fn read_segment_into(
+    held: &HeldFolder,
+    path: &str,
+    bytes: &mut Vec<u8>,
+) -> strongroom_folder::Result<bool> {
     let file = match held.open_file(path, Purpose::Read) {
-        Err(error) if error.is_missing() => return Ok(None),
+        Err(error) if error.is_missing() => return Ok(false),
         opened => opened?,
     };
-    // All at once: a buffer that grows takes up to three times as much meanwhile, for each transfer.
     let len = file.metadata()?.len().min(SEGMENT_BYTES_MAX);
-    let mut bytes = Vec::with_capacity(usize::try_from(len).expect("a segment fits into memory"));
-    file.take(SEGMENT_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    let len = usize::try_from(len).expect("a segment fits into memory");
+    bytes.clear();
+    if bytes.capacity() < len {
+        // All at once, and not beside what it was: memory that grows takes up to three times as much meanwhile. A power of two, so that it
+        // is enough for the next segment, too: most are nearly as long as they may be.
+        *bytes = Vec::new();
+        bytes.reserve_exact(len.next_power_of_two());
+    }
+    file.take(SEGMENT_BYTES_MAX).read_to_end(bytes)?;
+    Ok(true)
 }

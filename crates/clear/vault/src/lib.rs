@@ -67,6 +67,7 @@ mod newest_state;
 mod observer;
 mod older_folder;
 mod open;
+mod outgoing;
 mod outline;
 mod owner;
 mod pace;

@@ -28,7 +28,8 @@ use crate::incoming::{
     epoch_of, not_staged, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::newest_state::headers_by_records;
-use crate::push::PushReport;
+use crate::prune::Pruning;
+use crate::push::{Look, PushReport};
 use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::Request;
 use crate::request::frame::Bytes;
@@ -84,6 +85,8 @@ struct Wanted {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pulled {
     Whole,
+    /// There is nothing behind the last publication that this device has seen, and that is what it was: all of it was asked just now.
+    NothingNew,
     /// What is left takes keys that were not taken in before.
     InPart,
     /// The log begins behind what this device has seen.
@@ -106,6 +109,9 @@ fn may_be_at_base(error: &Error) -> bool {
 pub(crate) enum Reached {
     Now,
     Before,
+    /// Before, and nothing has come for some looks: whether there is anything is asked first, as that answer is shorter than a missing
+    /// object's.
+    AtRest,
 }
 
 impl Vault {
@@ -151,9 +157,10 @@ impl Vault {
         let mut report = SyncReport::default();
         for _ in 0..ROUNDS {
             let row = self.remote_row(number)?;
-            self.pull_from(&row, remote, Reached::Now, &mut report.pulled, told)?;
-            match self.push_to(&row, remote, told) {
-                Ok(pushed) => {
+            let pulled = &mut report.pulled;
+            let look = self.pull_from(&row, remote, Reached::Now, pulled, told)?;
+            match self.push_knowing(&row, remote, (look, Pruning::IfDue), told) {
+                Ok((pushed, _)) => {
                     report.pushed = pushed;
                     return Ok(report);
                 }
@@ -164,6 +171,7 @@ impl Vault {
         Err(Error::RemoteAhead)
     }
 
+    /// The same as `pull` from a remote that was reached; gives what a push right behind it need not ask again.
     pub(crate) fn pull_from(
         &self,
         row: &RemoteFields,
@@ -171,7 +179,7 @@ impl Vault {
         reached: Reached,
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
-    ) -> Result<()> {
+    ) -> Result<Look> {
         let mut row = row.clone();
         let mut refused = None;
         let mut start = Start::Joined;
@@ -179,14 +187,20 @@ impl Vault {
         let before = report.publications;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
-                Ok(Pulled::Whole) => {
+                Ok(pulled @ (Pulled::Whole | Pulled::NothingNew)) => {
                     if report.publications > before {
                         self.bring_pinned()?;
                     }
-                    return self.say_needs_if_it_hears(row.number, remote);
+                    self.say_needs_if_it_hears(row.number, remote)?;
+                    return Ok(match pulled {
+                        Pulled::NothingNew => Look::Known(row.last),
+                        _ => Look::Lists,
+                    });
                 }
                 // There is nothing that could be the answer to what was refused.
-                Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
+                Ok(Pulled::Nothing) if start == Start::Base => {
+                    return refused.map_or(Ok(Look::Lists), Err);
+                }
                 Ok(Pulled::Nothing) => start = Start::Base,
                 Ok(Pulled::InPart) => {
                     let before = row.joined;
@@ -251,10 +265,16 @@ impl Vault {
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
         // Who reaches a remote looks once whether its log is whole.
-        if (start, reached) == (Start::Joined, Reached::Before)
-            && self.waits_for_others(row)
+        let waits = reached != Reached::Now && self.waits_for_others(row);
+        let rests = reached == Reached::AtRest && row.last > 0 && row.joined == row.last;
+        if start == Start::Joined
+            && (waits || rests)
             && !remote.has(&publication_name(row.last + 1))?
         {
+            if rests {
+                // As behind a look that found nothing, below.
+                self.take_headers_if_other(remote, (0, row.header), Epoch(u32::MAX))?;
+            }
             return Ok(Pulled::Whole);
         }
         let first = match (start, row.last) {
@@ -295,15 +315,18 @@ impl Vault {
         {
             return Ok(Pulled::Nothing);
         }
-        let is_asked = start == Start::Base || nothing && reached == Reached::Now;
-        if is_asked && pulled == Pulled::Whole {
+        let is_asked = nothing && reached == Reached::Now;
+        if (is_asked || start == Start::Base) && pulled == Pulled::Whole {
             check_for_gap(remote, first + found.len() as u64)?;
         }
         // A push that has not ended is left until it has.
         let Some(whole) = found.iter().rposition(is_head) else {
             // What was sealed here may have had to be sealed again first.
             self.take_headers_if_other(remote, (0, row.header), oldest)?;
-            return Ok(Pulled::Whole);
+            return Ok(match is_asked {
+                true => Pulled::NothingNew,
+                false => Pulled::Whole,
+            });
         };
         found.truncate(whole + 1);
         // Keys that were changed elsewhere count from here on for what is published here, too.

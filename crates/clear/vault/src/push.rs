@@ -15,9 +15,8 @@ use std::sync::atomic::Ordering;
 
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
-use strongroom_format::segment::{ScanTail, scan};
-use strongroom_format::{Epoch, Header, hex};
-use strongroom_remote::{Created, ObjectName, Remote};
+use strongroom_format::{Epoch, Header};
+use strongroom_remote::{Buffers, Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
     header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
@@ -25,9 +24,9 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
-use crate::incoming::read_segment;
+use crate::folder::Folder;
 use crate::limits::PUSH_PAGE;
+use crate::outgoing::read_object;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
 use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
 use crate::request::frame::ByteBuffer;
@@ -48,6 +47,20 @@ const OBJECTS_A_PUBLICATION: u64 = 64;
 
 /// Segments, and records, that are named again at once: with a page of what went up they fit the lists of a publication.
 const NAMED_AGAIN_MAX: usize = 6144;
+
+/// A look at the log holds until more than so many bytes of segments have gone up since: beside these another one costs little.
+const LOOK_BYTES_MAX: u64 = 16 << 20;
+
+/// What is known of the log of a remote when a push begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nothing: what is behind the last publication that is known is listed.
+    Lists,
+    /// Nothing, and a listing may lack what came just now: the next publication is asked for by its name.
+    Asks,
+    /// A pull has just found that publication to be the last, and to be what it was.
+    Known(u64),
+}
 
 /// What a push did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +123,17 @@ impl Vault {
         pruning: Pruning,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<(PushReport, PruneReport)> {
+        self.push_knowing(row, remote, (Look::Lists, pruning), told)
+    }
+
+    /// The same where so much is known of the log.
+    pub(crate) fn push_knowing(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        (mut look, pruning): (Look, Pruning),
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<(PushReport, PruneReport)> {
         let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
         let mut attempts = 0;
         while attempts < ATTEMPTS {
@@ -120,6 +144,8 @@ impl Vault {
                 remote,
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
+                look,
+                buffers: Buffers::default(),
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
                 report: &mut report,
                 pruned: &mut pruned,
@@ -133,6 +159,11 @@ impl Vault {
             let was_there = self.ask_for::<bool>(&Request::Remote(RemoteRequest::EndPush));
             let is_lost = has_begun && matches!(was_there, Ok(false));
             attempts += 1;
+            look = match ended {
+                // A listing did not show what was first.
+                Ok(Ended::Again) => Look::Asks,
+                _ => Look::Lists,
+            };
             match ended {
                 Ok(Ended::Done) => {
                     self.say_needs_if_it_hears(row.number, remote)?;
@@ -161,6 +192,9 @@ struct Attempt<'a> {
     folder: Folder,
     /// What an earlier push that did not end left at the remote, with its lengths.
     there: HashMap<String, u64>,
+    look: Look,
+    /// What segments are read into: there are as many as are on their way at a time.
+    buffers: Buffers,
     /// Whether what does not count any more is to go; not any more once it went.
     prunes: Option<Pruning>,
     report: &'a mut PushReport,
@@ -174,7 +208,7 @@ impl Attempt<'_> {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Ended> {
         let remote = self.row.number;
-        let mut last = self.vault.catch_up(self.row, self.remote)?;
+        let mut last = self.catch_up()?;
         if self.becomes_new_device()? {
             return Ok(Ended::Again);
         }
@@ -227,13 +261,16 @@ impl Attempt<'_> {
                 sealed => ByteBuffer::try_from(sealed)?.0,
             };
             // Also where there is nothing to say: a remote that went back is to be known.                  [11.3.5]
-            // It took what this push published just now.
-            let is_known = object.is_empty() && self.report.publications > 0;
+            // It took what this push published just now, or a pull read it.
+            let is_fresh = progress.bytes <= LOOK_BYTES_MAX;
+            let is_known = object.is_empty() && self.report.publications > 0
+                || is_fresh && self.look == Look::Known(last);
             if !is_known && self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
             }
-            // Without a publication that is known, the log was listed just now.
-            if !object.is_empty() && last > 0 && self.report.publications == 0 {
+            // Without a publication that is known, the log was listed just now.                              [11.3.8]
+            let is_whole = is_fresh && self.look != Look::Asks;
+            if !object.is_empty() && last > 0 && self.report.publications == 0 && !is_whole {
                 check_for_gap(self.remote, last + 1)?;
             }
             if object.is_empty() {
@@ -262,6 +299,17 @@ impl Attempt<'_> {
             if let Some((unnamed, pruning)) = unnamed {
                 self.remove(&unnamed, last, pruning, told)?;
             }
+        }
+    }
+
+    /// Takes in what others published; gives the number of the last publication.
+    fn catch_up(&self) -> Result<u64> {
+        let (vault, row, remote) = (self.vault, self.row, self.remote);
+        match self.look {
+            // Another session may have published meanwhile.
+            Look::Known(last) if vault.remote_row(row.number)?.last == last => Ok(last),
+            Look::Asks => vault.catch_up(row, remote),
+            Look::Known(_) | Look::Lists => vault.catch_up_by_list(row, remote),
         }
     }
 
@@ -450,23 +498,24 @@ impl Attempt<'_> {
     ) -> Result<Vec<UploadedObject>> {
         let mut uploaded = Vec::with_capacity(missing.len());
         let (folder, remote, there) = (&self.folder, self.remote, &self.there);
+        let buffers = &self.buffers;
         let report = &mut *self.report;
         in_parallel(
             missing.into_iter(),
             remote.transfers(),
             |object| -> Result<(UploadedObject, bool)> {
-                let bytes = read_object(folder, object)?;
-                let hash = object_hash(&bytes);
+                let bytes = read_object(folder, object, buffers)?;
+                let hash = object_hash(bytes.as_ref());
                 let name = match object {
                     VaultObject::Segment { .. } => segment_name(&hash),
                     VaultObject::Revision { id, epoch } => revision_name(&id, Epoch(epoch), &hash),
                 };
-                let len = bytes.len() as u64;
+                let len = bytes.as_ref().len() as u64;
                 let is_new = match there.get(name.as_str()) {
                     Some(found) if *found == len => false,
                     // Nothing takes its place, and nobody could read it.                                       [11.4.1]
                     Some(_) => return Err(of_other_length(&name)),
-                    None => create(remote, &name, bytes)?,
+                    None => remote.create_from(&name, bytes)? == Created::New,
                 };
                 Ok((UploadedObject { object, hash, len }, is_new))
             },
@@ -508,57 +557,12 @@ fn again_record(record: &PublishedRevision) -> UploadedObject {
     }
 }
 
-fn create(remote: &dyn Remote, name: &ObjectName, bytes: Vec<u8>) -> Result<bool> {
-    Ok(remote.create(name, bytes)? == Created::New)
-}
-
 fn of_other_length(name: &ObjectName) -> Error {
     let damaged = strongroom_sync::Error::Damaged {
         object: name.to_string(),
         why: "it has another length than the file here; delete it there, then push again",
     };
     damaged.into()
-}
-
-/// The bytes of an object in the vault folder, which are whole.
-fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
-    let damaged = |what, why: String| Err(Error::Damaged { what, why });
-    match object {
-        VaultObject::Segment { id, .. } => {
-            let id = hex::encode(&id);
-            let path = format!("{}/{id}", &id[..2]);
-            let held = folder.inside(SEGMENTS).hold();
-            let read = held.and_then(|held| read_segment(&held, &path));
-            let Some(bytes) = read.map_err(below("reading a segment"))? else {
-                return damaged(
-                    SEGMENTS,
-                    format!(
-                        "the file {path} is missing; run `strongroom repair` to fetch it from another remote that has it, then push again"
-                    ),
-                );
-            };
-            match scan(&bytes).map(|found| found.tail) {
-                Ok(ScanTail::Finished(_)) => Ok(bytes),
-                // Damage is not to spread to where the copy should come from.
-                _ => damaged(
-                    SEGMENTS,
-                    format!(
-                        "the file {path} is damaged or was replaced; run `strongroom repair` to fetch it from another remote that has it, then push again"
-                    ),
-                ),
-            }
-        }
-        VaultObject::Revision { id, epoch } => {
-            let name = format!("{}.{epoch}", hex::encode(&id));
-            match folder.inside(REVISIONS).read_file(&name)? {
-                Some(bytes) => Ok(bytes),
-                None => damaged(
-                    REVISIONS,
-                    format!("the record {name} is missing; open the vault once, then push again"),
-                ),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

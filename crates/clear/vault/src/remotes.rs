@@ -311,6 +311,32 @@ impl Vault {
         }
     }
 
+    /// The same by one listing of what is behind the last one that is known, which shows a gap, too: see `check_for_gap`. A listing may lack
+    /// what came just now.
+    ///
+    /// # Errors
+    /// As `begins_behind`; `RemoteAhead` where that gives true.
+    pub(crate) fn catch_up_by_list(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
+        let mut last = self.remote_row(row.number)?.last;
+        if last == 0 {
+            return self.catch_up(row, remote);
+        }
+        let newest = newest_behind(remote, last)?;
+        while last < newest {
+            let name = publication_name(last + 1);
+            let Some(object) = remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)? else {
+                // Others removed the beginning of the log; or it is a gap, as a later one was listed.               [11.3.8]
+                if self.begins_behind(row, remote, last)? {
+                    return Err(Error::RemoteAhead);
+                }
+                let object = name.to_string();
+                return Err(strongroom_sync::Error::Missing { object }.into());
+            };
+            last = self.take_publication(row.number, last + 1, &object, false)?;
+        }
+        Ok(last)
+    }
+
     /// The first publication that somebody who comes new needs: the base of the newest whole one; 0 if there is none.
     pub(crate) fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
         self.base_before(remote, newest_number(remote)?)
@@ -416,7 +442,7 @@ impl Vault {
                 .take_publication(row.number, last, &object, true)
                 .map(|_| false);
         }
-        match newest_number(remote)? > last {
+        match newest_behind(remote, last)? > last {
             true => Ok(true),
             false => Err(strongroom_sync::Error::WentBack { number: last }.into()),
         }
@@ -465,6 +491,16 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
     Ok(numbers.max().unwrap_or(0))
 }
 
+/// The same, of those behind publication `last`; `last` if none is listed.
+fn newest_behind(remote: &dyn Remote, last: u64) -> Result<u64> {
+    let after = publication_name(last);
+    let listed = remote.list_behind("publications", after.split().1)?;
+    let numbers = listed
+        .iter()
+        .filter_map(|one| publication_number(&one.name));
+    Ok(numbers.max().unwrap_or(0).max(last))
+}
+
 /// Refuses a log that lacks publication `next`, behind the last that is known, and has later ones: what is behind the gap would never come,
 /// and whoever publishes in it parts what others can read.                                                      [11.3.8]
 ///
@@ -473,7 +509,7 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
 pub(crate) fn check_for_gap(remote: &dyn Remote, next: u64) -> Result<()> {
     let name = publication_name(next);
     // It may have come just now, with those behind it: whoever looks next, or publishes, meets it.
-    if next <= newest_number(remote)? && !remote.has(&name)? {
+    if next <= newest_behind(remote, next - 1)? && !remote.has(&name)? {
         let object = name.to_string();
         return Err(strongroom_sync::Error::Missing { object }.into());
     }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 
+use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{
@@ -19,6 +20,7 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
@@ -82,6 +84,22 @@ impl Cloud {
         Ok(bytes)
     }
 
+    fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
+        let payload = PutPayload::from(bytes);
+        let path = self.path(name);
+        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
+        match self.runtime.block_on(put) {
+            Ok(_) => Ok(Created::New),
+            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
+                Ok(Created::AlreadyThere)
+            }
+            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
+                Err(Error::NoCreateOnly(words_of(&error)))
+            }
+            Err(error) => Err(explain(error)),
+        }
+    }
+
     fn get(&self, name: &ObjectName, range: Option<GetRange>) -> Result<Option<GetResult>> {
         let options = GetOptions {
             range,
@@ -98,19 +116,11 @@ impl Cloud {
 
 impl Remote for Cloud {
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
-        let payload = PutPayload::from(bytes);
-        let path = self.path(name);
-        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
-        match self.runtime.block_on(put) {
-            Ok(_) => Ok(Created::New),
-            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
-                Ok(Created::AlreadyThere)
-            }
-            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
-                Err(Error::NoCreateOnly(words_of(&error)))
-            }
-            Err(error) => Err(explain(error)),
-        }
+        self.put(name, bytes.into())
+    }
+
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.put(name, Bytes::from_owner(buffer))
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
@@ -152,9 +162,16 @@ impl Remote for Cloud {
     }
 
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+        self.list_behind(kind, "")
+    }
+
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
         let below = self.below.clone().join(kind);
         self.wait(async {
-            let mut found = self.store.list(Some(&below));
+            let mut found = match after {
+                "" => self.store.list(Some(&below)),
+                _ => (self.store).list_with_offset(Some(&below), &below.clone().join(after)),
+            };
             let (mut all, mut came) = (Vec::new(), 0);
             while let Some(object) = found.try_next().await? {
                 if came == LISTED_MAX {
@@ -162,7 +179,9 @@ impl Remote for Cloud {
                 }
                 came += 1;
                 let name = right_below(&below, &object.location);
-                if let Some(name) = name.filter(|name| is_object(kind, name)) {
+                // A place may begin with `after` itself, or know no such beginning.
+                let is_meant = |name: &String| name.as_str() > after && is_object(kind, name);
+                if let Some(name) = name.filter(is_meant) {
                     all.push(Listed {
                         name,
                         len: object.size,

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::FileType;
 use strongroom_folder::{Error as FolderError, Folder, Odd, Oddity, Purpose};
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
@@ -84,6 +85,29 @@ impl FolderRemote {
         found
     }
 
+    fn put(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
+        let (kind, last) = name.split();
+        if let Some(kind) = kind {
+            self.make_folder_of(kind)?;
+        }
+        let folder = match self.folder_of(kind)? {
+            Some(folder) => folder,
+            None => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
+        };
+        // Most of the time what is there is the same object: its bytes need not be written first.
+        if self.look(name, |_| folder.check_file(last))?.is_some() {
+            return already_there(&folder);
+        }
+        match folder.new_file(bytes)?.put_if_absent(last) {
+            Ok(true) => Ok(Created::New),
+            Ok(false) => already_there(&folder),
+            Err(FolderError::Io(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Err(Error::NoCreateOnly(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn file(&self, name: &ObjectName) -> Result<Option<std::fs::File>> {
         match self.look(name, |path| self.held.open_file(path, Purpose::Read)) {
             Err(error) if error.is_missing() => Ok(None),
@@ -110,26 +134,11 @@ fn already_there(folder: &Folder) -> Result<Created> {
 
 impl Remote for FolderRemote {
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
-        let (kind, last) = name.split();
-        if let Some(kind) = kind {
-            self.make_folder_of(kind)?;
-        }
-        let folder = match self.folder_of(kind)? {
-            Some(folder) => folder,
-            None => return Err(io::Error::from(io::ErrorKind::NotFound).into()),
-        };
-        // Most of the time what is there is the same object: its bytes need not be written first.
-        if self.look(name, |_| folder.check_file(last))?.is_some() {
-            return already_there(&folder);
-        }
-        match folder.new_file(&bytes)?.put_if_absent(last) {
-            Ok(true) => Ok(Created::New),
-            Ok(false) => already_there(&folder),
-            Err(FolderError::Io(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                Err(Error::NoCreateOnly(error.to_string()))
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.put(name, &bytes)
+    }
+
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.put(name, buffer.as_ref())
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {

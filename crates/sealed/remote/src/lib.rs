@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod buffers;
 mod cloud;
 mod cloud_client;
 mod error;
@@ -28,6 +29,7 @@ pub mod testing;
 mod upload;
 
 pub use address::Address;
+pub use buffers::{Buffer, Buffers};
 pub use error::{Error, Result};
 pub use limited::{Clock, Limited, Pace, Rates, SystemClock};
 pub use object_name::ObjectName;

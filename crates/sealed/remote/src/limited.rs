@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::{PIECE, PIECE_BYTES_MIN};
 use crate::object_name::ObjectName;
@@ -181,6 +182,13 @@ impl Remote for Limited {
         self.remote.create(name, bytes)
     }
 
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        if let Some(bucket) = &self.pace.up {
+            self.pace.wait(bucket, buffer.as_ref().len() as u64); // (1)
+        }
+        self.remote.create_from(name, buffer)
+    }
+
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         let Some(bucket) = &self.pace.down else {
             return self.remote.read(name, bytes_max);
@@ -215,6 +223,10 @@ impl Remote for Limited {
 
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
         self.remote.list(kind)
+    }
+
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        self.remote.list_behind(kind, after)
     }
 
     fn remove(&self, name: &ObjectName) -> Result<()> {

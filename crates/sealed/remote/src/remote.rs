@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::buffers::Buffer;
 use crate::cloud::Cloud;
 use crate::error::Result;
 use crate::limits::TRANSFERS;
@@ -54,6 +55,14 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// `Unreachable`, `Refused`, `Full`, `NoCreateOnly`.
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created>;
 
+    /// The same of the bytes in a buffer, which comes back once they are sent.
+    ///
+    /// # Errors
+    /// As `create`.
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.create(name, buffer.as_ref().to_vec())
+    }
+
     /// All bytes of an object; `None` if there is none.                                                        (2)
     ///
     /// # Errors
@@ -79,6 +88,17 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Unreachable`, `Refused`; `Other` for more than `LISTED_MAX`.
     fn list(&self, kind: &str) -> Result<Vec<Listed>>;
+
+    /// Those of them whose names are behind `after` in the order of bytes, in no order: where a place can begin there, what is before it
+    /// is not listed first.                                                                                     (2)
+    ///
+    /// # Errors
+    /// As `list`.
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        let mut listed = self.list(kind)?;
+        listed.retain(|one| one.name.as_str() > after);
+        Ok(listed)
+    }
 
     /// Removes an object, if there is one.
     ///

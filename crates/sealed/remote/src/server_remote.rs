@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
+use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::{
     ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOOK_WHILE_WAITING, RATE_MIN, RETRIES, RETRY,
@@ -148,6 +149,27 @@ impl ServerRemote {
         refused(answer)
     }
 
+    fn put(&self, name: &ObjectName, bytes: &Bytes) -> Result<Created> {
+        let hash = blake3::hash(bytes).to_hex();
+        let created = self.persist(async || {
+            let sent = Sent::default();
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+            let request = self
+                .object(Method::PUT, name)
+                .headers(headers)
+                .header(HASH_HEADER, hash.as_str())
+                .body(sent.body_of(bytes.clone()));
+            let answer = sent.while_moving(request.send(), SILENCE, RATE_MIN).await;
+            refused(answer.ok_or_else(silent)?.map_err(passing)?)
+        });
+        match created {
+            Ok(_) => Ok(Created::New),
+            Err(Stop::Refused(Refusal::AlreadyThere)) => Ok(Created::AlreadyThere),
+            Err(stop) => Err(stop.into()),
+        }
+    }
+
     /// Bytes of an object, at most `bytes_max` and one more if it has more.
     fn get(
         &self,
@@ -217,25 +239,11 @@ impl From<Stop> for Error {
 
 impl Remote for ServerRemote {
     fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
-        let hash = blake3::hash(&bytes).to_hex();
-        let bytes = Bytes::from(bytes);
-        let created = self.persist(async || {
-            let sent = Sent::default();
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
-            let request = self
-                .object(Method::PUT, name)
-                .headers(headers)
-                .header(HASH_HEADER, hash.as_str())
-                .body(sent.body_of(bytes.clone()));
-            let answer = sent.while_moving(request.send(), SILENCE, RATE_MIN).await;
-            refused(answer.ok_or_else(silent)?.map_err(passing)?)
-        });
-        match created {
-            Ok(_) => Ok(Created::New),
-            Err(Stop::Refused(Refusal::AlreadyThere)) => Ok(Created::AlreadyThere),
-            Err(stop) => Err(stop.into()),
-        }
+        self.put(name, &Bytes::from(bytes))
+    }
+
+    fn create_from(&self, name: &ObjectName, buffer: Buffer) -> Result<Created> {
+        self.put(name, &Bytes::from_owner(buffer))
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
@@ -273,7 +281,14 @@ impl Remote for ServerRemote {
     }
 
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
-        let mut listing = Listing::default();
+        self.list_behind(kind, "")
+    }
+
+    fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
+        let mut listing = Listing {
+            after: after.to_owned(),
+            ..Listing::default()
+        };
         loop {
             let page = self.page(kind, &listing.after)?;
             if !listing.take(kind, page, LISTED_MAX)? {
@@ -326,7 +341,7 @@ struct Listing {
     all: Vec<Listed>,
     /// Names that came, also those that are no objects.
     came: usize,
-    /// The last of them.
+    /// The last of them, or what comes before the first.
     after: String,
 }
 
