@@ -75,7 +75,7 @@ fuzz: setup ## hostile bytes for every decoder, 2,000,000 mutants each; FUZZ_SEE
 kill: build ## fifty times kill -9 of a mount under four writers, everything acknowledged compared
 	tools/kill.py 50
 
-sync-sim: setup ## 5,000 histories of devices that write, sync over a bad line, are killed, change keys: all come to one tree, nothing is lost; every lie of a remote
+sync-sim: setup ## 5,000 histories of devices that write, sync over a bad line, are killed, change keys, 200 more at a server that is killed: all come to one tree, nothing is lost; every lie of a remote
 	tools/sync_sim.sh
 
 sync-kill: build ## devices of one vault killed with -9 while they sync, two hundred times: all come to the same files

@@ -215,7 +215,7 @@ impl Address {
             Place::Memory => {
                 let remote = self.text.strip_prefix(MEMORY).and_then(held);
                 let gone = || Error::Unreachable("no test holds it any more".to_owned());
-                return Ok(remote.ok_or_else(gone)?);
+                return remote.ok_or_else(gone);
             }
             Place::Server(url) => return server(url),
             Place::Store(scheme, url) => (*scheme, url),

@@ -1,8 +1,8 @@
-//! Remotes in memory for tests: they count requests, and fail as planned. Their objects exist while a test holds the remote.
+//! Remotes for tests: they count requests, and fail as planned. They are in memory, or another remote is behind their line.
 //!
-//! Takes   a name, which makes `memory:NAME` an address in this process; a plan with the outcome of each request; a
-//!         liar, which changes the answers
-//! Gives   an ordinary remote at that address; its objects, and the requests that it got
+//! Takes   a name, which makes `memory:NAME` an address in this process; a plan with the outcome of each request; for a remote
+//!         in memory a liar, which changes the answers
+//! Gives   an ordinary remote at that address, while a test holds it; its objects, and the requests that it got
 //! Never   is part of the product: only the feature `testing` compiles it, and an address exists only while a test holds it
 
 use std::collections::BTreeMap;
@@ -76,19 +76,172 @@ pub enum Answer<'a> {
 /// Changes answers about the object or kind of that name, and the objects, as somebody can who has the remote.
 pub type Liar = Box<dyn FnMut(&mut Objects, &str, Answer<'_>) + Send>;
 
+static HELD: Mutex<BTreeMap<String, Weak<dyn Remote>>> = Mutex::new(BTreeMap::new());
+
+/// The remote of that name, if a test holds one.
+pub(crate) fn held(name: &str) -> Option<Arc<dyn Remote>> {
+    HELD.lock().get(name).and_then(Weak::upgrade)
+}
+
+/// Makes `memory:NAME` the address of a remote as long as it lives, instead of an earlier one of that name.
+fn hold<R: Remote + 'static>(name: &str, remote: &Arc<R>) {
+    let remote = Arc::downgrade(remote);
+    let mut held = HELD.lock();
+    held.retain(|_, remote| remote.strong_count() > 0);
+    held.insert(name.to_owned(), remote);
+}
+
+/// The line to a remote: it decides what becomes of each request, and counts them.
+#[derive(Default)]
+pub struct Line {
+    counts: Mutex<BTreeMap<(Verb, String), Count>>,
+    plan: Mutex<Option<Plan>>,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Line({:?})", self.counts.lock())
+    }
+}
+
+impl Line {
+    /// Lets `plan` decide every request from now on; `None` serves all. It is asked before the request, one at a time.
+    pub fn plan(&self, plan: Option<Plan>) {
+        *self.plan.lock() = plan;
+    }
+
+    /// What was asked since this was called last, by verb and kind of object.
+    #[must_use]
+    pub fn take_counts(&self) -> BTreeMap<(Verb, String), Count> {
+        std::mem::take(&mut *self.counts.lock())
+    }
+
+    /// Does `request` as often as the plan says; it gives an answer and the bytes that it moved.
+    fn ask<T>(
+        &self,
+        verb: Verb,
+        name: &str,
+        request: impl Fn() -> Result<(T, usize)>,
+    ) -> Result<T> {
+        let fate = match self.plan.lock().as_mut() {
+            Some(plan) => plan(verb, name),
+            None => Fate::Served,
+        };
+        let unreachable = || Error::Unreachable(format!("the line was cut at {name}"));
+        let times = match fate {
+            Fate::Lost => return Err(unreachable()),
+            Fate::Served | Fate::AnswerLost => 1,
+            Fate::Repeated => 2,
+        };
+        let kind = name.split('/').next().unwrap_or_default().to_owned();
+        let mut answer = Err(unreachable());
+        for _ in 0..times {
+            let (given, bytes) = request()?;
+            answer = Ok(given);
+            let mut counts = self.counts.lock();
+            let count = counts.entry((verb, kind.clone())).or_default();
+            count.requests += 1;
+            count.bytes += bytes as u64;
+        }
+        match fate {
+            Fate::AnswerLost => Err(unreachable()),
+            _ => answer,
+        }
+    }
+}
+
+/// Bytes that were moved.
+fn len_of(found: Option<&Vec<u8>>) -> usize {
+    found.map_or(0, Vec::len)
+}
+
+/// Another remote, for example at a server, at the end of a line that fails as planned. Its address holds as long as it lives.
+pub struct FarRemote {
+    line: Arc<Line>,
+    far: Arc<dyn Remote>,
+}
+
+impl fmt::Debug for FarRemote {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "FarRemote({:?})", self.far)
+    }
+}
+
+impl FarRemote {
+    /// Makes `memory:NAME` the address of `far`, instead of an earlier remote of that name.
+    #[must_use]
+    pub fn at(name: &str, far: Arc<dyn Remote>) -> Arc<Self> {
+        let line = Arc::default();
+        let remote = Arc::new(Self { line, far });
+        hold(name, &remote);
+        remote
+    }
+
+    /// The line to it.
+    #[must_use]
+    pub const fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+}
+
+impl Remote for FarRemote {
+    fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
+        self.line.ask(Verb::Create, name.as_str(), || {
+            let created = self.far.create(name, bytes.clone())?;
+            Ok(match created {
+                Created::New => (created, bytes.len()),
+                Created::AlreadyThere => (created, 0),
+            })
+        })
+    }
+
+    fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+        self.line.ask(Verb::Read, name.as_str(), || {
+            let found = self.far.read(name, bytes_max)?;
+            let len = len_of(found.as_ref());
+            Ok((found, len))
+        })
+    }
+
+    fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
+        self.line.ask(Verb::Read, name.as_str(), || {
+            let part = self.far.read_range(name, range.clone())?;
+            let len = len_of(part.as_ref());
+            Ok((part, len))
+        })
+    }
+
+    fn has(&self, name: &ObjectName) -> Result<bool> {
+        self.line
+            .ask(Verb::Read, name.as_str(), || Ok((self.far.has(name)?, 0)))
+    }
+
+    /// Everything came long ago, as at a remote in memory: what may be removed does not depend on when a test runs.
+    fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+        self.line.ask(Verb::List, kind, || {
+            let mut listed = self.far.list(kind)?;
+            listed.iter_mut().for_each(|one| one.created_s = 0);
+            Ok((listed, 0))
+        })
+    }
+
+    fn remove(&self, name: &ObjectName) -> Result<()> {
+        self.line.ask(Verb::Remove, name.as_str(), || {
+            self.far.remove(name).map(|()| ((), 0))
+        })
+    }
+
+    /// One after the other, so that a plan meets them in one order.
+    fn transfers(&self) -> usize {
+        1
+    }
+}
+
 /// A remote in memory. Its address holds as long as it lives.
 pub struct MemoryRemote {
     objects: Mutex<Objects>,
-    counts: Mutex<BTreeMap<(Verb, String), Count>>,
-    plan: Mutex<Option<Plan>>,
+    line: Arc<Line>,
     liar: Mutex<Option<Liar>>,
-}
-
-static HELD: Mutex<BTreeMap<String, Weak<MemoryRemote>>> = Mutex::new(BTreeMap::new());
-
-/// The remote of that name, if a test holds one.
-pub(crate) fn held(name: &str) -> Option<Arc<MemoryRemote>> {
-    HELD.lock().get(name).and_then(Weak::upgrade)
 }
 
 impl fmt::Debug for MemoryRemote {
@@ -103,19 +256,22 @@ impl MemoryRemote {
     pub fn at(name: &str) -> Arc<Self> {
         let remote = Arc::new(Self {
             objects: Mutex::default(),
-            counts: Mutex::default(),
-            plan: Mutex::default(),
+            line: Arc::default(),
             liar: Mutex::default(),
         });
-        let mut held = HELD.lock();
-        held.retain(|_, remote| remote.strong_count() > 0);
-        held.insert(name.to_owned(), Arc::downgrade(&remote));
+        hold(name, &remote);
         remote
     }
 
-    /// Lets `plan` decide every request from now on; `None` serves all. It is asked before the request, one at a time.
+    /// The line to it.
+    #[must_use]
+    pub const fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    /// Lets `plan` decide every request from now on, as `Line::plan` says.
     pub fn plan(&self, plan: Option<Plan>) {
-        *self.plan.lock() = plan;
+        self.line.plan(plan);
     }
 
     /// Lets `liar` change every answer from now on; `None` ends it.
@@ -136,12 +292,6 @@ impl MemoryRemote {
         found
     }
 
-    /// What was asked of it since this was called last, by verb and kind of object.
-    #[must_use]
-    pub fn take_counts(&self) -> BTreeMap<(Verb, String), Count> {
-        std::mem::take(&mut *self.counts.lock())
-    }
-
     /// Looks at the objects, or changes them behind everybody's back.
     pub fn with_objects<T>(&self, look: impl FnOnce(&mut Objects) -> T) -> T {
         look(&mut self.objects.lock())
@@ -154,30 +304,8 @@ impl MemoryRemote {
         name: &str,
         request: impl Fn(&mut Objects) -> (T, usize),
     ) -> Result<T> {
-        let fate = match self.plan.lock().as_mut() {
-            Some(plan) => plan(verb, name),
-            None => Fate::Served,
-        };
-        let unreachable = || Error::Unreachable(format!("the line was cut at {name}"));
-        let times = match fate {
-            Fate::Lost => return Err(unreachable()),
-            Fate::Served | Fate::AnswerLost => 1,
-            Fate::Repeated => 2,
-        };
-        let kind = name.split('/').next().unwrap_or_default().to_owned();
-        let mut answer = Err(unreachable());
-        for _ in 0..times {
-            let (given, bytes) = request(&mut self.objects.lock());
-            answer = Ok(given);
-            let mut counts = self.counts.lock();
-            let count = counts.entry((verb, kind.clone())).or_default();
-            count.requests += 1;
-            count.bytes += bytes as u64;
-        }
-        match fate {
-            Fate::AnswerLost => Err(unreachable()),
-            _ => answer,
-        }
+        let request = || Ok(request(&mut self.objects.lock()));
+        self.line.ask(verb, name, request)
     }
 }
 
@@ -197,7 +325,7 @@ impl Remote for MemoryRemote {
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         let found = self.ask(Verb::Read, name.as_str(), |objects| {
             let found = self.told(objects, name);
-            let len = found.as_ref().map_or(0, Vec::len);
+            let len = len_of(found.as_ref());
             (found, len)
         })?;
         match found {
@@ -216,7 +344,7 @@ impl Remote for MemoryRemote {
                     |at: u64| usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
                 bytes[at(range.start)..at(range.end)].to_vec()
             });
-            let len = part.as_ref().map_or(0, Vec::len);
+            let len = len_of(part.as_ref());
             (part, len)
         })
     }
@@ -270,7 +398,7 @@ mod tests {
         assert_eq!(open().read(&name, 5).unwrap().unwrap(), b"bytes");
         assert_eq!(open().read_range(&name, 3..9).unwrap().unwrap(), b"es");
         assert_eq!(open().list("segments").unwrap()[0].len, 5);
-        let counts = remote.take_counts();
+        let counts = remote.line().take_counts();
         let created = counts[&(Verb::Create, "segments".to_owned())];
         assert_eq!((created.requests, created.bytes), (1, 5));
         drop(remote);
@@ -323,5 +451,39 @@ mod tests {
         assert_eq!(remote.list("segments").unwrap(), []);
         remote.lie(None);
         assert_eq!(remote.read(&name, 3).unwrap(), None);
+    }
+
+    /// Goal: a line before another remote fails and counts as that before one in memory, and changes nothing of the answers.
+    #[test]
+    fn another_remote_is_behind_a_line_that_fails_as_planned() {
+        let far = crate::memory().unwrap();
+        let remote = FarRemote::at("far", Arc::clone(&far));
+        let open = || Address::parse("memory:far").unwrap().open().unwrap();
+        let name = ObjectName::new("segments/a").unwrap();
+        for (fate, is_told, is_there) in [
+            (Fate::Lost, None, false),
+            (Fate::AnswerLost, None, true),
+            (Fate::Repeated, Some(Created::AlreadyThere), true),
+            (Fate::Served, Some(Created::New), true),
+        ] {
+            remote.line().plan(Some(Box::new(move |_, _| fate)));
+            let created = open().create(&name, b"bytes".to_vec());
+            assert_eq!(created.ok(), is_told, "{fate:?}");
+            assert_eq!(far.has(&name).unwrap(), is_there, "{fate:?}");
+            remote.line().plan(None);
+            if fate != Fate::Served {
+                open().remove(&name).unwrap();
+            }
+        }
+        let counts = remote.line().take_counts();
+        let created = counts[&(Verb::Create, "segments".to_owned())];
+        assert_eq!((created.requests, created.bytes), (4, 15));
+        assert_eq!(open().read(&name, 5).unwrap().unwrap(), b"bytes");
+        assert!(open().read(&name, 4).is_err());
+        assert_eq!(open().read_range(&name, 3..9).unwrap().unwrap(), b"es");
+        let listed = open().list("segments").unwrap();
+        assert_eq!((listed.len(), listed[0].created_s), (1, 0));
+        drop(remote);
+        assert!(Address::parse("memory:far").is_err());
     }
 }

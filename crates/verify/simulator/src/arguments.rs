@@ -22,7 +22,7 @@ pub(crate) const USAGE: &str = "usage:
   strongroom-sim damage [--seeds A..B]
   strongroom-sim small-disk [--seeds A..B] [--ops N]
   strongroom-sim alarms [--runs N] [--seed N]
-  strongroom-sim sync   [--seeds A..B] [--jobs N] [--tell]
+  strongroom-sim sync   [--seeds A..B] [--remote memory|server] [--jobs N] [--tell]
   strongroom-sim remote [--cases A..B] [--jobs N] [--tell]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
                          [--only FILE OPERATION COMMAND]
@@ -49,7 +49,8 @@ alarms  verifies and checks a sound vault N times (default 1000) during writes, 
         openings; every report of damage is a violation (needs no root)
 sync    runs two to five devices of one vault, which write, sync over a bad line, change keys, join, leave and are killed; checks
         that all get the same tree with everything that was acknowledged, and that it is sound; N at a time (needs no root, and a
-        build with the feature testing)
+        build with the feature testing); the remote is in memory (default), or at a strongroom-server beside this program, which is
+        killed and started again meanwhile
 remote  lets a remote lie in every way about every kind of object, and as a whole, to every command that asks it; checks what is
         reported, that no byte is wrong or lost, and that all devices get the same tree once the remote is honest (needs as sync)
 hostile-join joins the summaries of the parts of one hostile run; every part must be given

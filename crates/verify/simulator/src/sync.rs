@@ -1,14 +1,15 @@
 //! Random histories of several devices of one vault, each from one seed: devices write, sync over a faulty line, are
-//! killed, join and leave.
+//! killed, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup.
 //!
-//! Takes   a seed, which determines devices, steps, faults and clocks
+//! Takes   a seed, which determines devices, steps, faults and clocks; where the remote is
 //! Gives   that the history was correct; or the first violation, and the steps before it
 //! Never   waits, or works in the background: each step is done before the next begins
 //! Spec    spec/11-sync.md; docs/guide/sync.md
 //!
 //! `strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
 //! step. The repetition is exact, except that keys and ids are random. Requests for the objects of one push or pull are
-//! sorted by hash. So their order may differ, and a fault may hit another request.
+//! sorted by hash. So their order may differ, and a fault may hit another request. With `--remote server`, what the server has done of a
+//! request when it is killed depends on real time, and how often the client tries again, too.
 //!
 //! Rules:
 //!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.
@@ -19,6 +20,10 @@
 //!  (5) At the end all devices are sound, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
 //!  (6) A removed device publishes nothing once its removal was published.
 //!  (7) While keys stay the same, a sync seals no content again, except texts that it merges.
+//!  (8) Devices do not notice that a server was killed and started again; `strongroom-server check` finds no problem, and no file that
+//!      belongs to no object.
+//!  (9) Every device notices that a server was put back to an older backup, and then syncs nothing. Once all use a new, empty vault there,
+//!      as the guide says, (3) to (5) and (7) hold, for everything that was published before.
 
 mod asked;
 mod command;
@@ -30,9 +35,11 @@ mod history;
 pub mod hostile;
 mod judge;
 mod lies;
+mod server;
+mod server_steps;
 mod stage;
 mod steps;
 mod whole_lies;
 
 pub use command::{command, hostile_command, mode};
-pub use history::{Mode, Story, run};
+pub use history::{Mode, RemoteKind, Story, run};

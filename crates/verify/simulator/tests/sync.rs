@@ -1,11 +1,21 @@
 //! A small part of `strongroom-sim sync`; `make sync-sim` runs its thousands of histories.
 
-use strongroom_simulator::sync::{Story, mode, run};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use strongroom_simulator::sync::{RemoteKind, Story, mode, run};
 
 /// Seeds that met most of what can happen, a folder that is put back among them.
 const SEEDS: std::ops::Range<u64> = 0..16;
 /// One in which a copy of a folder is used beside its original.
 const WITH_A_COPY: u64 = 52;
+
+/// Seeds at a server: several of these servers are put back to a backup.
+const AT_A_SERVER: std::ops::Range<u64> = 0..10;
+/// So many of them at a time: they wait for disks and for starts.
+const JOBS: usize = 4;
 
 /// Several devices write, sync over a bad line, are killed, come and go: all come to one tree with everything that was acknowledged.
 #[test]
@@ -14,10 +24,48 @@ fn devices_that_are_cut_and_killed_come_to_one_tree_and_lose_nothing() {
     for seed in SEEDS.chain([WITH_A_COPY]) {
         let place = tempfile::tempdir().unwrap();
         let mut story = Story::default();
-        let done = run(seed, mode(seed), place.path(), &mut story);
+        let done = run(
+            seed,
+            mode(seed),
+            &RemoteKind::Memory,
+            place.path(),
+            &mut story,
+        );
         assert_eq!(done, Ok(()), "seed {seed}: {:#?}", story.lines);
         let both = counts.iter_mut().zip(story.counts);
         both.for_each(|(sum, count)| *sum += count);
     }
     assert!(!counts.contains(&0), "something never happened: {counts:?}");
+}
+
+/// Goal: devices need no help at a server that is killed and started again at any moment, all notice that a server was put back to a
+/// backup, nothing is lost, and the folder of the server is sound. Method: the same histories, each at a process of `strongroom-server`.
+/// SECURITY.md, claim 25.
+#[test]
+fn devices_at_a_server_that_is_killed_and_put_back_come_to_one_tree_and_lose_nothing() {
+    let kind = RemoteKind::server_beside(Path::new(env!("CARGO_BIN_EXE_strongroom-sim"))).unwrap();
+    let next = AtomicU64::new(AT_A_SERVER.start);
+    let sums = Mutex::new((0, 0));
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= AT_A_SERVER.end {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let mut story = Story::default();
+        let done = run(seed, mode(seed), &kind, place.path(), &mut story);
+        assert_eq!(done, Ok(()), "seed {seed}: {:#?}", story.lines);
+        let mut sums = sums.lock().unwrap();
+        *sums = (sums.0 + story.server_kills, sums.1 + story.server_put_back);
+    };
+    thread::scope(|scope| {
+        for _ in 0..JOBS {
+            scope.spawn(work);
+        }
+    });
+    let (kills, put_back) = sums.into_inner().unwrap();
+    assert!(
+        kills > 0 && put_back > 0,
+        "{kills} kills, {put_back} put back"
+    );
 }

@@ -1,6 +1,6 @@
 //! The command lines of simulated sync histories, and of hostile remotes.
 //!
-//! Takes   a range of seeds or cases, how many to run at a time, and whether to print the steps
+//! Takes   a range of seeds or cases, how many to run at a time, where the remote is, and whether to print the steps
 //! Gives   for each violation the command that repeats it; totals
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::hostile::child::{MEMORY_BYTES_MAX, peak};
-use crate::sync::history::{COUNTED, Mode, Story, run};
+use crate::sync::history::{COUNTED, Mode, RemoteKind, Story, run};
 use crate::sync::hostile;
 
 /// Of so many histories one has a folder that is put back from an older copy, and one has a copy that is used beside its original.
@@ -22,6 +22,7 @@ const ADDRESSES_MAX: u64 = 16 << 30;
 struct Request {
     seeds: std::ops::Range<u64>,
     jobs: usize,
+    remote: RemoteKind,
     is_told: bool,
 }
 
@@ -29,6 +30,7 @@ fn parse(rest: &[String], seeds: std::ops::Range<u64>) -> Result<Request, String
     let mut request = Request {
         seeds,
         jobs: 1,
+        remote: RemoteKind::Memory,
         is_told: false,
     };
     let number = |text: &str| {
@@ -41,6 +43,7 @@ fn parse(rest: &[String], seeds: std::ops::Range<u64>) -> Result<Request, String
         match option.as_str() {
             "--tell" => request.is_told = true,
             "--jobs" => request.jobs = number(value()?)?.clamp(1, 64) as usize,
+            "--remote" => request.remote = remote(value()?)?,
             "--seeds" | "--cases" => {
                 let value = value()?;
                 request.seeds = match value.split_once("..") {
@@ -52,6 +55,18 @@ fn parse(rest: &[String], seeds: std::ops::Range<u64>) -> Result<Request, String
         }
     }
     Ok(request)
+}
+
+/// Where the remote is that the command line calls `name`.
+fn remote(name: &str) -> Result<RemoteKind, String> {
+    match name {
+        "memory" => Ok(RemoteKind::Memory),
+        "server" => {
+            let simulator = std::env::current_exe().map_err(|error| error.to_string())?;
+            RemoteKind::server_beside(&simulator)
+        }
+        _ => Err(format!("no remote {name:?}: memory or server")),
+    }
 }
 
 /// Which sort of history a seed is.
@@ -71,7 +86,9 @@ pub fn mode(seed: u64) -> Mode {
 pub fn command(rest: &[String]) -> Result<bool, String> {
     let request = parse(rest, 0..100)?;
     let next = AtomicU64::new(request.seeds.start);
-    let (violations, sums) = (AtomicU64::new(0), Mutex::new([0; COUNTED.len()]));
+    let violations = AtomicU64::new(0);
+    let (sums, at_server) = (Mutex::new([0; COUNTED.len()]), Mutex::new([0; 2]));
+    let remote = &request.remote;
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= request.seeds.end {
@@ -82,12 +99,16 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
             is_told: request.is_told,
             ..Story::default()
         };
-        if let Err(violation) = run(seed, mode(seed), place.path(), &mut story) {
+        if let Err(violation) = run(seed, mode(seed), remote, place.path(), &mut story) {
             violations.fetch_add(1, Ordering::Relaxed);
             println!(
-                "seed {seed}: VIOLATION {violation}\n  repeat: target/debug/strongroom-sim sync --seeds {seed} --tell"
+                "seed {seed}: VIOLATION {violation}\n  repeat: target/debug/strongroom-sim sync --seeds {seed} --remote {} --tell",
+                remote.name()
             );
         }
+        let mut at_server = at_server.lock();
+        at_server[0] += story.server_kills;
+        at_server[1] += story.server_put_back;
         let mut sums = sums.lock();
         sums.iter_mut()
             .zip(story.counts)
@@ -100,7 +121,12 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
     });
     let violations = violations.into_inner();
     let sums = sums.into_inner().into_iter().zip(COUNTED);
-    let sums: Vec<String> = sums.map(|(sum, what)| format!("{sum} {what}")).collect();
+    let mut sums: Vec<String> = sums.map(|(sum, what)| format!("{sum} {what}")).collect();
+    if *remote != RemoteKind::Memory {
+        let [kills, put_back] = at_server.into_inner();
+        sums.push(format!("{kills} kills of the server"));
+        sums.push(format!("{put_back} servers put back"));
+    }
     println!(
         "{} histories of sync, {violations} violations; {}",
         request.seeds.end - request.seeds.start,
@@ -115,6 +141,9 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
 /// The words are wrong, or nothing could be tried.
 pub fn hostile_command(rest: &[String]) -> Result<bool, String> {
     let request = parse(rest, 0..hostile::count())?;
+    if request.remote != RemoteKind::Memory {
+        return Err("only a remote in memory lies".to_owned());
+    }
     let limit = Rlimit {
         current: Some(ADDRESSES_MAX),
         maximum: Some(ADDRESSES_MAX),

@@ -9,7 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use strongroom::{Error, GoOn, RepairOptions, repair};
-use strongroom_remote::ObjectName;
 use strongroom_sync::{object_hash, segment_name};
 
 use crate::sync::device::{Device, Standing, copy};
@@ -42,12 +41,14 @@ impl History<'_> {
         device.vault().accept_records()?;
         device.close().map_err(Fail::Violation)?;
         device.made_durable();
-        let is_there = |name: &ObjectName| self.remote.with_objects(|all| all.contains_key(name));
-        let at_remote = segments(&device.folder).into_iter().filter(|path| {
-            let bytes = fs::read(path).unwrap_or_default();
-            is_there(&segment_name(&object_hash(&bytes)))
-        });
-        let at_remote: Vec<PathBuf> = at_remote.collect();
+        let mut at_remote = Vec::new();
+        for path in segments(&device.folder) {
+            let bytes = fs::read(&path).unwrap_or_default();
+            let there = self.remote.has(&segment_name(&object_hash(&bytes)));
+            if there.map_err(Error::from)? {
+                at_remote.push(path);
+            }
+        }
         let mut damaged = "nothing".to_owned();
         if !at_remote.is_empty() && !self.choices.chance(1, 4) {
             let path = self.choices.one_of(&at_remote);

@@ -1,6 +1,6 @@
 //! Runs one history to its end.
 //!
-//! Takes   a seed, and the kind of history
+//! Takes   a seed, the kind of history, and where its remote is
 //! Gives   the events in it; the first violation
 //! Never   counts an error as a violation if a fault or the guide explains it
 
@@ -13,13 +13,15 @@ use strongroom::{
     CLONED_FROM, CloneContent, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning,
     Vault,
 };
-use strongroom_remote::testing::MemoryRemote;
+use strongroom_remote::Remote;
+use strongroom_remote::testing::{FarRemote, Fate, Line, MemoryRemote, Plan};
 
 use crate::random::Choices;
 use crate::sync::contents::{Piece, Truth};
 use crate::sync::device::{Device, ShiftedClock, Standing, engine};
 use crate::sync::files::{self, Fail};
 use crate::sync::judge::judge;
+use crate::sync::server::Server;
 use crate::sync::steps::brief;
 use crate::unseen;
 
@@ -46,6 +48,39 @@ pub enum Mode {
     Copied,
 }
 
+/// Where the remote of a history is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteKind {
+    /// In the memory of this process.
+    Memory,
+    /// At a server of its own, a process of this program, which is killed and started again at random moments, and sometimes put back to
+    /// a backup.
+    Server(PathBuf),
+}
+
+impl RemoteKind {
+    /// At a server, whose program is built into the folder of `simulator`.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn server_beside(simulator: &Path) -> Result<Self, String> {
+        let program = simulator.with_file_name("strongroom-server");
+        match program.exists() {
+            true => Ok(Self::Server(program)),
+            false => Err("type first: cargo build --locked -p strongroom-server".to_owned()),
+        }
+    }
+
+    /// As the command line calls it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Server(_) => "server",
+        }
+    }
+}
+
 /// What happened in a history.
 #[derive(Debug, Default)]
 pub struct Story {
@@ -55,6 +90,10 @@ pub struct Story {
     pub is_told: bool,
     /// See `COUNTED`.
     pub counts: [u64; COUNTED.len()],
+    /// How often the server was killed at a request.
+    pub server_kills: u64,
+    /// How often it was put back to a backup, and every device noticed.
+    pub server_put_back: u64,
 }
 
 /// What is counted.
@@ -112,7 +151,8 @@ pub(crate) struct Older {
 pub(crate) struct History<'a> {
     pub(crate) story: &'a mut Story,
     pub(crate) choices: Choices,
-    pub(crate) remote: Arc<MemoryRemote>,
+    pub(crate) remote: Arc<dyn Remote>,
+    pub(crate) line: Arc<Line>,
     pub(crate) address: String,
     pub(crate) place: &'a Path,
     pub(crate) key: KeyFile,
@@ -125,18 +165,54 @@ pub(crate) struct History<'a> {
     /// A device and a copy of it, with the id that both have until one of them becomes another device: a change of keys.
     pub(crate) twins: Option<([usize; 2], String)>,
     pub(crate) copies: usize,
+    /// Where the remote is, if it is not in memory. It ends last.
+    pub(crate) server: Option<Server>,
+    /// The step before which a backup of the server is made, to be put back at the end.
+    pub(crate) backup_at: Option<u64>,
+}
+
+/// A remote at `memory:NAME`: in memory, or `far`; and the line to it.
+pub(crate) fn remote_at(name: &str, far: Option<Arc<dyn Remote>>) -> (Arc<dyn Remote>, Arc<Line>) {
+    match far {
+        None => {
+            let remote = MemoryRemote::at(name);
+            let line = Arc::clone(remote.line());
+            (remote, line)
+        }
+        Some(far) => {
+            let remote = FarRemote::at(name, far);
+            let line = Arc::clone(remote.line());
+            (remote, line)
+        }
+    }
 }
 
 /// Runs the history of `seed` in the empty folder `place`.
 ///
 /// # Errors
 /// The violation, in words.
-pub fn run(seed: u64, mode: Mode, place: &Path, story: &mut Story) -> Result<(), String> {
-    let name = format!("{seed}-{mode:?}");
+pub fn run(
+    seed: u64,
+    mode: Mode,
+    kind: &RemoteKind,
+    place: &Path,
+    story: &mut Story,
+) -> Result<(), String> {
+    let name = format!("{seed}-{mode:?}-{}", kind.name());
+    // Devices do the same wherever the remote is: moments of the server are choices of their own.
+    let mut moments = Choices::named(seed, &[72, mode as u64]);
+    let backup_at = moments.chance(1, 3).then(|| moments.below(STEPS));
+    let server = match kind {
+        RemoteKind::Memory => None,
+        RemoteKind::Server(program) => Some(Server::start(program, place, moments)?),
+    };
+    let far = server.as_ref().map(|server| server.vault("history"));
+    let (remote, line) = remote_at(&name, far.transpose()?);
     let mut history = History {
         story,
         choices: Choices::named(seed, &[71, mode as u64]),
-        remote: MemoryRemote::at(&name),
+        remote,
+        line,
         address: format!("memory:{name}"),
         place,
         key: KeyFile::random(&SystemRandom).map_err(|error| error.to_string())?,
@@ -147,20 +223,50 @@ pub fn run(seed: u64, mode: Mode, place: &Path, story: &mut Story) -> Result<(),
         older: None,
         twins: None,
         copies: 0,
+        server,
+        backup_at,
     };
-    history
-        .begin()
-        .map_err(|error| format!("(1): the first device: {error}"))?;
-    for _ in 1..2 + history.choices.below(3) {
-        history.add_device()?;
+    let lived = history.live(mode);
+    match (history.check_server(), lived) {
+        // If the server does not start again, that is why devices do not reach it.
+        (Err(server), Err(devices)) => Err(format!("{devices}; {server}")),
+        (server, lived) => lived.and(server),
     }
-    for step in 0..STEPS {
-        history.step(step, mode)?;
-    }
-    history.end()
 }
 
 impl History<'_> {
+    /// All of it.
+    fn live(&mut self, mode: Mode) -> Result<(), String> {
+        self.plan(None);
+        self.begin()
+            .map_err(|error| format!("(1): the first device: {error}"))?;
+        for _ in 1..2 + self.choices.below(3) {
+            self.add_device()?;
+        }
+        for step in 0..STEPS {
+            if self.backup_at == Some(step) {
+                self.back_up_server()?;
+            }
+            self.step(step, mode)?;
+        }
+        self.end()
+    }
+
+    /// Lets `plan` decide every request from now on; `None` serves all. A server is killed at some of them in both cases.
+    pub(crate) fn plan(&self, mut plan: Option<Plan>) {
+        let Some(server) = &self.server else {
+            return self.line.plan(plan);
+        };
+        let mut kill = server.kills_at_requests();
+        self.line.plan(Some(Box::new(move |verb, name| {
+            kill();
+            match plan.as_mut() {
+                Some(plan) => plan(verb, name),
+                None => Fate::Served,
+            }
+        })));
+    }
+
     pub(crate) fn clock(&mut self) -> ShiftedClock {
         let shift =
             self.choices.below(8) as i64 * DAY - 4 * DAY + self.choices.below(1_000_000) as i64;
@@ -263,9 +369,10 @@ impl History<'_> {
         Ok(())
     }
 
-    /// All faults stop, everybody syncs until nothing is left to say, and all is judged.
+    /// All faults stop, everybody syncs until nothing is left to say, and all is judged; then a server is put back, if there is a backup.
     fn end(&mut self) -> Result<(), String> {
-        self.remote.plan(None);
+        self.line.plan(None);
+        self.restart_server()?;
         self.settle()?;
         for number in 0..self.devices.len() {
             if self.devices[number].standing != Standing::Removed {
@@ -275,19 +382,26 @@ impl History<'_> {
                 self.has_pushed(number, &report)?; // (6)
             }
         }
-        let folder = self.place.join("newcomer");
+        self.judge()?;
+        self.put_server_back()
+    }
+
+    /// A newcomer clones, and all is judged.
+    pub(crate) fn judge(&mut self) -> Result<(), String> {
+        let number = self.devices.len();
+        let folder = self.place.join(format!("newcomer{number}"));
         let cloned = self.clone_into(&folder, CloneContent::Here);
         cloned.map_err(|error| format!("(5): a newcomer cannot clone: {error}"))?;
         let clock = self.clock();
-        let newcomer = Device::new(self.devices.len(), folder, CLONED_FROM, clock, &self.key);
+        let newcomer = Device::new(number, folder, CLONED_FROM, clock, &self.key);
         let newcomer = newcomer.map_err(|error| format!("(5): a newcomer's vault: {error}"))?;
+        self.devices.push(newcomer);
         let members = self.devices.iter().filter(|device| device.is_member());
-        let all: Vec<&Device> = members.chain([&newcomer]).collect();
-        judge(&all, &self.truth)
+        judge(&members.collect::<Vec<_>>(), &self.truth)
     }
 
     /// (3)
-    fn settle(&mut self) -> Result<(), String> {
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
         let mut said = String::new();
         for round in 0..ROUNDS_MAX {
             let mut is_quiet = true;
@@ -304,7 +418,7 @@ impl History<'_> {
                     Ok((report, sealed)) => {
                         return Err(format!(
                             "(7): device {number} sealed {sealed} bytes of content to sync: {}",
-                            brief(&report, &self.remote)
+                            brief(&report, &self.line)
                         ));
                     }
                     Err(error) => {
@@ -317,7 +431,7 @@ impl History<'_> {
                     is_quiet = false;
                     said = format!(
                         "device {number} in round {round}: {}",
-                        brief(&report, &self.remote)
+                        brief(&report, &self.line)
                     );
                     self.story.tell(said.clone());
                 }

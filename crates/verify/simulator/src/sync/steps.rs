@@ -14,7 +14,7 @@ use strongroom::{
     CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, Guessable, Keys, NewRevision, SyncReport,
     clone,
 };
-use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
+use strongroom_remote::testing::{Fate, Line, Verb};
 
 use crate::random::Choices;
 use crate::sync::device::{Device, Standing, copy};
@@ -26,7 +26,7 @@ use crate::unseen;
 pub(crate) const DEVICES_MAX: usize = 5;
 
 /// What a request meets on a bad line.
-struct Line {
+struct BadLine {
     choices: Choices,
     /// Of a hundred requests, how many fail.
     faults: u64,
@@ -110,7 +110,7 @@ impl History<'_> {
     fn bad_line(&mut self, number: usize, faults: u64, kills: bool) -> (Arc<AtomicBool>, PathBuf) {
         let into = self.new_copy();
         let killed = Arc::new(AtomicBool::new(false));
-        let mut line = Line {
+        let mut line = BadLine {
             choices: Choices::new(self.choices.number()),
             faults,
             asked: 0,
@@ -121,7 +121,7 @@ impl History<'_> {
             into.clone(),
             killed.clone(),
         );
-        self.remote.plan(Some(Box::new(move |_: Verb, _: &str| {
+        self.plan(Some(Box::new(move |_: Verb, _: &str| {
             line.asked += 1;
             if was.load(Ordering::Relaxed) {
                 return Fate::Lost;
@@ -168,7 +168,7 @@ impl History<'_> {
                 }),
             _ => device.sync().map(|report| ("synced", report)),
         };
-        self.remote.plan(None);
+        self.plan(None);
         if let Some((killed, copied)) = bad
             && killed.load(Ordering::Relaxed)
         {
@@ -181,7 +181,7 @@ impl History<'_> {
                 if only != 0 {
                     self.has_pushed(number, &report).map_err(Fail::Violation)?;
                 }
-                Ok(format!("{what}: {}", brief(&report, &self.remote)))
+                Ok(format!("{what}: {}", brief(&report, &self.line)))
             }
             // What is sealed again goes on by itself.
             Err(error @ Error::KeysInUse) => {
@@ -210,7 +210,7 @@ impl History<'_> {
             true => vault.bring_back(None, &mut |_| GoOn::Yes).map(|_| ()),
             false => Ok(()),
         };
-        self.remote.plan(None);
+        self.plan(None);
         let report = evicted?;
         match back {
             // The line was bad.
@@ -237,7 +237,7 @@ impl History<'_> {
         let pruned = device
             .vault()
             .prune_remote(device.remote, Duration::ZERO, &mut |_| GoOn::Yes);
-        self.remote.plan(None);
+        self.plan(None);
         match pruned {
             Ok(report) => {
                 self.has_pushed(number, &SyncReport::default())
@@ -362,15 +362,14 @@ impl History<'_> {
         let number = self.devices.len();
         let faults = self.choices.below(2) * 15;
         let mut line = Choices::new(self.choices.number());
-        self.remote
-            .plan(Some(Box::new(move |_, _| fate(&mut line, faults))));
+        self.plan(Some(Box::new(move |_, _| fate(&mut line, faults))));
         let folder = self.place.join(number.to_string());
         let content = match number.is_multiple_of(2) {
             true => CloneContent::AtRemote,
             false => CloneContent::Here,
         };
         let cloned = self.clone_into(&folder, content);
-        self.remote.plan(None);
+        self.plan(None);
         match cloned {
             Err(error) if error.to_string().contains("the line was cut") => {
                 self.story.count(Counted::Faults);
@@ -400,9 +399,9 @@ impl History<'_> {
 }
 
 /// A report in few words, with the kinds of objects that were made.
-pub(crate) fn brief(report: &SyncReport, remote: &MemoryRemote) -> String {
+pub(crate) fn brief(report: &SyncReport, line: &Line) -> String {
     let SyncReport { pulled, pushed } = report;
-    let made = remote.take_counts().into_iter();
+    let made = line.take_counts().into_iter();
     let made = made.filter(|((verb, _), count)| *verb == Verb::Create && count.bytes > 0);
     let made = made
         .map(|((_, kind), count)| format!("{} {kind} of {} bytes", count.requests, count.bytes));
