@@ -805,6 +805,40 @@ mod tests {
         }
     }
 
+    /// Goal: the same where nothing was known yet. Method: two devices add one remote, and the second to publish there sees no list.
+    /// Failed before: it looked at the list only, each time, and ended with an error about keys.
+    #[test]
+    fn a_first_push_that_saw_no_list_asks_by_name_once_another_was_first() {
+        let scene = Scene::new();
+        let [one, two] = scene.devices.each_ref().map(|device| &device.vault);
+        let other = scene.directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let address = format!("folder:{}", other.display());
+        for vault in [one, two] {
+            vault.add_remote("other", &address).unwrap();
+        }
+        two.write("/theirs", "of two").unwrap();
+        two.push("other", &mut |_| GoOn::Yes).unwrap();
+        one.write("/mine", "of one").unwrap();
+        let remote = Unlisted(Address::parse(&address).unwrap().open().unwrap());
+        let row = row_of(one, "other");
+        assert_eq!(row.last, 0);
+        let error = one.push_to(&row, &remote, &mut |_| GoOn::Yes).unwrap_err();
+        assert!(matches!(error, Error::RemoteAhead), "{error:?}");
+        let synced = one.sync_at(row.number, &remote, &mut |_| GoOn::Yes);
+        assert_eq!(synced.unwrap().pushed.publications, 1);
+        two.sync_with("other", &mut |_| GoOn::Yes).unwrap();
+        for vault in [one, two] {
+            assert_eq!(vault.read("/theirs").unwrap(), b"of two");
+            assert_eq!(vault.read("/mine").unwrap(), b"of one");
+        }
+    }
+
+    fn row_of(vault: &Vault, name: &str) -> RemoteFields {
+        let mut rows = vault.remote_rows().unwrap().into_iter();
+        rows.find(|row| row.name == name).unwrap()
+    }
+
     /// A remote at which something happens once a push has found that nobody was faster.
     struct Meanwhile<'a> {
         below: Arc<dyn Remote>,

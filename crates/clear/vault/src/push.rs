@@ -159,9 +159,9 @@ impl Vault {
             let was_there = self.ask_for::<bool>(&Request::Remote(RemoteRequest::EndPush));
             let is_lost = has_begun && matches!(was_there, Ok(false));
             attempts += 1;
-            look = match ended {
-                // A listing did not show what was first.
-                Ok(Ended::Again) => Look::Asks,
+            look = match (look, &ended) {
+                // A listing did not show what was first; nor may the next one, whatever ended the attempt in between.
+                (_, Ok(Ended::Again)) | (Look::Asks, _) => Look::Asks,
                 _ => Look::Lists,
             };
             match ended {

@@ -286,13 +286,24 @@ impl Vault {
 
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
     pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
-        let mut last = self.remote_row(row.number)?.last;
-        let mut newest = 0;
+        let last = self.remote_row(row.number)?.last;
+        let newest = match last {
+            0 => newest_number(remote)?,
+            _ => 0,
+        };
+        self.catch_up_by_name(row, remote, last, newest)
+    }
+
+    /// The same from `last` on, or from the base if that is 0, where `newest` was listed: each is asked for by its name, whatever a listing
+    /// lacks.                                                                                              [11.3.8]
+    fn catch_up_by_name(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        mut last: u64,
+        newest: u64,
+    ) -> Result<u64> {
         if last == 0 {
-            newest = newest_number(remote)?;
-            if newest == 0 {
-                return Ok(0);
-            }
             last = self.base_before(remote, newest)?.saturating_sub(1);
         }
         loop {
@@ -319,7 +330,10 @@ impl Vault {
     pub(crate) fn catch_up_by_list(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
         let mut last = self.remote_row(row.number)?.last;
         if last == 0 {
-            return self.catch_up(row, remote);
+            return match newest_number(remote)? {
+                0 => Ok(0),
+                newest => self.catch_up_by_name(row, remote, 0, newest),
+            };
         }
         let newest = newest_behind(remote, last)?;
         while last < newest {
