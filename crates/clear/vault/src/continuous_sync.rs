@@ -440,6 +440,9 @@ mod tests {
     use strongroom_remote::{Created, Listed, ObjectName};
 
     use super::*;
+    use crate::clock::Moment;
+    use crate::prune::Pruning;
+    use crate::push::Look;
     use crate::{CLONED_FROM, CloneOptions, CreateOptions, OpenOptions};
 
     /// What was asked of a remote.
@@ -932,6 +935,55 @@ mod tests {
         one.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap_err();
         assert!(remote.then.lock().is_none());
         assert_eq!(headers(), before + 1);
+    }
+
+    /// Goal: what a pull found counts for a push right behind it, and no longer. Method: pushes that are told of pulls of now and of more
+    /// than a minute ago, by the one clock or the other.
+    #[test]
+    fn what_a_pull_found_long_ago_is_asked_again() {
+        let scene = Scene::new();
+        let vault = &scene.devices[0].vault;
+        vault.sync_with("stick", &mut |_| GoOn::Yes).unwrap();
+        let counts = Arc::new(Counts::default());
+        let remote = Counting {
+            below: Address::parse(&scene.address()).unwrap().open().unwrap(),
+            counts: Arc::clone(&counts),
+        };
+        let push = |look: &dyn Fn(u64) -> Look| {
+            let row = row_of(vault, "stick");
+            let how = (look(row.last), Pruning::IfDue);
+            counts.take();
+            let pushed = vault.push_knowing(&row, &remote, how, &mut |_| GoOn::Yes);
+            (pushed.unwrap().0.publications, counts.take().0)
+        };
+        let passed = Duration::from_secs(61);
+        let just_now = |last| Look::Known {
+            last,
+            at: Moment::now(),
+        };
+        let long_ago = |last| {
+            let now = Moment::now();
+            let system = now.system - passed;
+            let at = Moment { system, ..now };
+            Look::Known { last, at }
+        };
+        let before_clock_went_back = |last| {
+            let now = Moment::now();
+            let system = now.system + passed;
+            let at = Moment { system, ..now };
+            Look::Known { last, at }
+        };
+        assert_eq!(push(&just_now), (0, 0));
+        // What is behind the last publication, and is it still there.
+        assert_eq!(push(&long_ago), (0, 2));
+        assert_eq!(push(&before_clock_went_back), (0, 2));
+        // The segment, the record, the next publication.
+        vault.write("/one", "dear").unwrap();
+        assert_eq!(push(&just_now), (1, 3));
+        vault.write("/two", "dear").unwrap();
+        assert_eq!(push(&long_ago), (1, 3 + 2));
+        vault.write("/three", "dear").unwrap();
+        assert_eq!(push(&before_clock_went_back), (1, 3 + 2));
     }
 
     /// Goal: ten million bytes cost the same in files of every size: those bytes once, sealed once, and a request for each object.

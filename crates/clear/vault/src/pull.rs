@@ -22,7 +22,7 @@ use strongroom_sync::{
     Live, in_parallel, object_hash, publication_name, revision_name, segment_name, unfinished,
 };
 
-use crate::clock::now_s;
+use crate::clock::{Moment, now_s};
 use crate::folder::{Folder, INCOMING, SEGMENTS};
 use crate::incoming::{
     epoch_of, not_staged, placed_segment, staged_publication, staged_revision, staged_segment,
@@ -186,6 +186,7 @@ impl Vault {
         let mut was_replaced = false;
         let before = report.publications;
         loop {
+            let at = Moment::now();
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(pulled @ (Pulled::Whole | Pulled::NothingNew)) => {
                     if report.publications > before {
@@ -193,7 +194,7 @@ impl Vault {
                     }
                     self.say_needs_if_it_hears(row.number, remote)?;
                     return Ok(match pulled {
-                        Pulled::NothingNew => Look::Known(row.last),
+                        Pulled::NothingNew => Look::Known { last: row.last, at },
                         _ => Look::Lists,
                     });
                 }

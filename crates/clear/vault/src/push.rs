@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
@@ -23,7 +24,7 @@ use strongroom_sync::{
     unfinished,
 };
 
-use crate::clock::now_s;
+use crate::clock::{Moment, now_s};
 use crate::folder::Folder;
 use crate::limits::PUSH_PAGE;
 use crate::outgoing::read_object;
@@ -51,6 +52,9 @@ const NAMED_AGAIN_MAX: usize = 6144;
 /// A look at the log holds until more than so many bytes of segments have gone up since: beside these another one costs little.
 const LOOK_BYTES_MAX: u64 = 16 << 20;
 
+/// It holds for so long at most: others publish meanwhile, and a place may be put back.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// What is known of the log of a remote when a push begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -58,8 +62,8 @@ pub(crate) enum Look {
     Lists,
     /// Nothing, and a listing may lack what came just now: the next publication is asked for by its name.
     Asks,
-    /// A pull has just found that publication to be the last, and to be what it was.
-    Known(u64),
+    /// A pull that began at that moment found that publication to be the last, and to be what it was.
+    Known { last: u64, at: Moment },
 }
 
 /// What a push did.
@@ -145,6 +149,7 @@ impl Vault {
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
                 look,
+                looked: None,
                 buffers: Buffers::default(),
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
                 report: &mut report,
@@ -193,6 +198,8 @@ struct Attempt<'a> {
     /// What an earlier push that did not end left at the remote, with its lengths.
     there: HashMap<String, u64>,
     look: Look,
+    /// When all of the log was looked at; never if the next publication was only asked for by its name.
+    looked: Option<Moment>,
     /// What segments are read into: there are as many as are on their way at a time.
     buffers: Buffers,
     /// Whether what does not count any more is to go; not any more once it went.
@@ -262,15 +269,15 @@ impl Attempt<'_> {
             };
             // Also where there is nothing to say: a remote that went back is to be known.                  [11.3.5]
             // It took what this push published just now, or a pull read it.
-            let is_fresh = progress.bytes <= LOOK_BYTES_MAX;
+            let is_fresh = self.is_fresh(progress.bytes);
             let is_known = object.is_empty() && self.report.publications > 0
-                || is_fresh && self.look == Look::Known(last);
+                || is_fresh
+                    && matches!(self.look, Look::Known { last: known, .. } if known == last);
             if !is_known && self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
             }
             // Without a publication that is known, the log was listed just now.                              [11.3.8]
-            let is_whole = is_fresh && self.look != Look::Asks;
-            if !object.is_empty() && last > 0 && self.report.publications == 0 && !is_whole {
+            if !object.is_empty() && last > 0 && self.report.publications == 0 && !is_fresh {
                 check_for_gap(self.remote, last + 1)?;
             }
             if object.is_empty() {
@@ -303,14 +310,27 @@ impl Attempt<'_> {
     }
 
     /// Takes in what others published; gives the number of the last publication.
-    fn catch_up(&self) -> Result<u64> {
+    fn catch_up(&mut self) -> Result<u64> {
         let (vault, row, remote) = (self.vault, self.row, self.remote);
         match self.look {
             // Another session may have published meanwhile.
-            Look::Known(last) if vault.remote_row(row.number)?.last == last => Ok(last),
+            Look::Known { last, at }
+                if at.is_within(LOOK_TIME_MAX) && vault.remote_row(row.number)?.last == last =>
+            {
+                self.looked = Some(at);
+                Ok(last)
+            }
             Look::Asks => vault.catch_up(row, remote),
-            Look::Known(_) | Look::Lists => vault.catch_up_by_list(row, remote),
+            Look::Known { .. } | Look::Lists => {
+                (self.look, self.looked) = (Look::Lists, Some(Moment::now()));
+                vault.catch_up_by_list(row, remote)
+            }
         }
+    }
+
+    /// Whether the look at the log still holds, now that so many bytes of segments have gone up since.
+    fn is_fresh(&self, bytes: u64) -> bool {
+        bytes <= LOOK_BYTES_MAX && self.looked.is_some_and(|at| at.is_within(LOOK_TIME_MAX))
     }
 
     /// Becomes a new device if another copy acts as the same one; all that others published is known. Gives whether it did. [11.10.2]
@@ -406,12 +426,10 @@ impl Attempt<'_> {
             .remove_unnamed(row, remote, unnamed, last, pruning, told);
         match removed {
             // The push is done: what a remote does not let go now, or never, stays.
-            Err(Error::Remote(_)) if pruning == Pruning::IfDue => Ok(()),
-            removed => {
-                *self.pruned = removed?;
-                Ok(())
-            }
+            Err(Error::Remote(_)) if pruning == Pruning::IfDue => {}
+            removed => *self.pruned = removed?,
         }
+        Ok(())
     }
 
     /// Lets the publication name again what the oldest ones named, if the log has become long: then a newcomer need not read it from
@@ -474,17 +492,15 @@ impl Attempt<'_> {
     }
 
     /// Creates a publication; gives whether it is ours: a request whose answer was lost may have made it before.
-    fn publish(&self, number: u64, object: &[u8]) -> Result<bool> {
+    fn publish(&self, number: u64, publication: &[u8]) -> Result<bool> {
         let name = publication_name(number);
-        match self.remote.create(&name, object.to_vec())? {
+        match self.remote.create(&name, publication.to_vec())? {
             Created::New => Ok(true),
             Created::AlreadyThere => {
                 let found = self.remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
-                let object_name = name.to_string();
-                let found = found.ok_or(strongroom_sync::Error::Missing {
-                    object: object_name,
-                })?;
-                Ok(found == object)
+                let object = name.to_string();
+                let found = found.ok_or(strongroom_sync::Error::Missing { object })?;
+                Ok(found == publication)
             }
         }
     }
