@@ -842,15 +842,41 @@ mod tests {
         rows.find(|row| row.name == name).unwrap()
     }
 
-    /// A remote at which something happens once a push has found that nobody was faster.
+    /// A remote at which something happens once somebody has looked whether there are publications that were not seen.
     struct Meanwhile<'a> {
         below: Arc<dyn Remote>,
+        /// So many looks come before,
+        before: u64,
+        /// of these.
+        looks: AtomicU64,
         then: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
     }
 
-    impl Meanwhile<'_> {
+    impl<'a> Meanwhile<'a> {
+        /// What happens behind the first look of a push.
+        fn in_push(below: Arc<dyn Remote>, then: impl FnOnce() + Send + 'a) -> Self {
+            Self {
+                below,
+                before: 0,
+                looks: AtomicU64::new(0),
+                then: Mutex::new(Some(Box::new(then))),
+            }
+        }
+
+        /// What happens between the pull of a sync that finds nothing, which asks for the next publication and for a list, and its push.
+        fn behind_pull(below: Arc<dyn Remote>, then: impl FnOnce() + Send + 'a) -> Self {
+            Self {
+                before: 1,
+                ..Self::in_push(below, then)
+            }
+        }
+
         fn looked(&self) {
-            if let Some(then) = self.then.lock().take() {
+            if self.looks.fetch_add(1, Ordering::Relaxed) < self.before {
+                return;
+            }
+            let then = self.then.lock().take();
+            if let Some(then) = then {
                 then();
             }
         }
@@ -926,15 +952,73 @@ mod tests {
                 .count()
         };
         let before = headers();
-        let remote = Meanwhile {
-            below: Address::parse(&scene.address()).unwrap().open().unwrap(),
-            then: Mutex::new(Some(Box::new(publish))),
-        };
+        let below = Address::parse(&scene.address()).unwrap().open().unwrap();
+        let remote = Meanwhile::in_push(below, publish);
         let rows = one.remote_rows().unwrap();
         let row = rows.iter().find(|row| row.name == "stick").unwrap();
         one.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap_err();
         assert!(remote.then.lock().is_none());
         assert_eq!(headers(), before + 1);
+    }
+
+    /// Goal: a push behind a pull does not go by what the pull found once another session of this device has published. Method: it does so
+    /// behind the last question of the pull; then the push takes the requests of a push that lists, and is not made again.
+    #[test]
+    fn a_sync_between_whose_pull_and_push_another_session_publishes_begins_no_push_again() {
+        let scene = Scene::new();
+        let one = &scene.devices[0].vault;
+        one.sync_with("stick", &mut |_| GoOn::Yes).unwrap();
+        let publish = || {
+            one.write("/first", "by the other session").unwrap();
+            one.push("stick", &mut |_| GoOn::Yes).unwrap();
+            one.write("/second", "by this one").unwrap();
+        };
+        let counts = Arc::new(Counts::default());
+        let counting = Counting {
+            below: Address::parse(&scene.address()).unwrap().open().unwrap(),
+            counts: Arc::clone(&counts),
+        };
+        let remote = Meanwhile::behind_pull(Arc::new(counting), publish);
+        let row = row_of(one, "stick");
+        let synced = one.sync_at(row.number, &remote, &mut |_| GoOn::Yes);
+        assert_eq!(synced.unwrap().pushed.publications, 1);
+        assert!(remote.then.lock().is_none());
+        assert_eq!(row_of(one, "stick").last, row.last + 2);
+        // Three of the pull; what is behind the last publication, the segment, the record, is the last one still there, the next one.
+        assert_eq!(counts.take().0, 3 + 5);
+    }
+
+    /// Goal: what another device publishes between the pull and the push of a sync is joined; and of much content nothing goes up before
+    /// that is known, as keys may have been replaced. Method: it publishes behind the last question of the pull, of a push of a few bytes and
+    /// of one of many. What an earlier try sent would not count in the last one.
+    #[test]
+    fn what_another_device_publishes_between_pull_and_push_of_a_sync_is_joined() {
+        for (name, len) in [("/small", 100), ("/large", 1_500_000)] {
+            let scene = Scene::new();
+            let [one, two] = scene.devices.each_ref().map(|device| &device.vault);
+            let mut content = vec![0; len];
+            SystemRandom.fill(&mut content).unwrap();
+            one.write(name, &content).unwrap();
+            let publish = || {
+                two.write("/theirs", "of two").unwrap();
+                two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+            };
+            let below = Address::parse(&scene.address()).unwrap().open().unwrap();
+            let remote = Meanwhile::behind_pull(below, publish);
+            let number = row_of(one, "stick").number;
+            let synced = one.sync_at(number, &remote, &mut |_| GoOn::Yes).unwrap();
+            assert!(remote.then.lock().is_none());
+            assert_eq!(synced.pulled.publications, 1, "{name}: {synced:?}");
+            assert_eq!(synced.pushed.publications, 1, "{name}: {synced:?}");
+            if name == "/large" {
+                assert!(synced.pushed.bytes > 1_500_000, "{synced:?}");
+            }
+            two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+            for vault in [one, two] {
+                assert_eq!(vault.read("/theirs").unwrap(), b"of two");
+                assert_eq!(vault.read(name).unwrap(), content);
+            }
+        }
     }
 
     /// Goal: what a pull found counts for a push right behind it, and no longer. Method: pushes that are told of pulls of now and of more

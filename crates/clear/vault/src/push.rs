@@ -55,6 +55,10 @@ const LOOK_BYTES_MAX: u64 = 16 << 20;
 /// It holds for so long at most: others publish meanwhile, and a place may be put back.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// Bytes of segments that a push right behind a pull sends without asking whether another device published in between: if its keys were
+/// replaced there, so much goes up for nothing.
+const UNASKED_BYTES_MAX: u64 = 1 << 20;
+
 /// What is known of the log of a remote when a push begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -246,6 +250,9 @@ impl Attempt<'_> {
             // What has arrived whole is not stopped at its end.
             if !missing.is_empty() {
                 go_on(told(&progress))?;
+                if self.is_overtaken(begun.bytes, last)? {
+                    return Ok(Ended::Again);
+                }
             }
             let is_last = !announces && (missing.len() as u64) < limit;
             let mut named = NamedFields {
@@ -331,6 +338,16 @@ impl Attempt<'_> {
     /// Whether the look at the log still holds, now that so many bytes of segments have gone up since.
     fn is_fresh(&self, bytes: u64) -> bool {
         bytes <= LOOK_BYTES_MAX && self.looked.is_some_and(|at| at.is_within(LOOK_TIME_MAX))
+    }
+
+    /// Whether another device published behind `last` since the pull that this push goes by, before anything goes up. It is only asked
+    /// if many bytes of segments are to go up, or the pull was too long ago.
+    fn is_overtaken(&self, bytes: u64, last: u64) -> Result<bool> {
+        let goes_by_pull = matches!(self.look, Look::Known { .. }) && self.report.publications == 0;
+        if !goes_by_pull || bytes <= UNASKED_BYTES_MAX && self.is_fresh(0) {
+            return Ok(false);
+        }
+        Ok(self.remote.has(&publication_name(last + 1))?)
     }
 
     /// Becomes a new device if another copy acts as the same one; all that others published is known. Gives whether it did. [11.10.2]
