@@ -30,8 +30,8 @@ use crate::{Error, GoOn, Result, Vault};
 /// How long what does not count any more stays at a remote, at the least.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The least time for which publications stay, even if everything is to go now: whoever makes one has just looked at the one before it,
-/// and that takes no day.
+/// The least time for which publications stay, even if everything is to go now: whoever makes one looked at the one before it a minute
+/// before at most, and sending it takes no day.
 const LEAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Segments, and records, that one publication retires although nobody published them: its lists take 8192 of each.
