@@ -996,6 +996,8 @@ mod tests {
         for (name, len) in [("/small", 100), ("/large", 1_500_000)] {
             let scene = Scene::new();
             let [one, two] = scene.devices.each_ref().map(|device| &device.vault);
+            two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+            one.sync_with("stick", &mut |_| GoOn::Yes).unwrap();
             let mut content = vec![0; len];
             SystemRandom.fill(&mut content).unwrap();
             one.write(name, &content).unwrap();
@@ -1021,7 +1023,7 @@ mod tests {
         }
     }
 
-    /// Goal: what a pull found counts for a push right behind it, and no longer. Method: pushes that are told of pulls of now and of more
+    /// Goal: what a pull found counts for a push right behind it, and no longer. Method: pushes behind pulls of now and of more
     /// than a minute ago, by the one clock or the other.
     #[test]
     fn what_a_pull_found_long_ago_is_asked_again() {
@@ -1062,11 +1064,11 @@ mod tests {
         assert_eq!(push(&long_ago), (0, 2));
         assert_eq!(push(&before_clock_went_back), (0, 2));
         // The segment, the record, the next publication.
-        vault.write("/one", "dear").unwrap();
+        vault.write("/one", "the first").unwrap();
         assert_eq!(push(&just_now), (1, 3));
-        vault.write("/two", "dear").unwrap();
+        vault.write("/two", "the second").unwrap();
         assert_eq!(push(&long_ago), (1, 3 + 2));
-        vault.write("/three", "dear").unwrap();
+        vault.write("/three", "the third").unwrap();
         assert_eq!(push(&before_clock_went_back), (1, 3 + 2));
     }
 
