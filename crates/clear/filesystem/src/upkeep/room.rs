@@ -10,8 +10,8 @@
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
 //!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once: until
-//!      the background has reclaimed that, callers may write `waste_bytes_max`, and then must reclaim at least as much before
-//!      they write as much again.                                                                                [5.12]
+//!      the background has reclaimed that, callers may write a quarter of `waste_bytes_max`, and then must reclaim more than
+//!      that before they write as much again.                                                                    [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,6 +26,9 @@ use crate::{Error, Filesystem, Result, Space};
 
 /// The background begins to reclaim this share of `waste_bytes_max` before writers have to.
 const LEAD_SHIFT: u32 = 2;
+
+/// What callers may write beyond the bound before they have to reclaim, as a share of `waste_bytes_max`.
+const FREE_SHIFT: u32 = 2;
 
 /// Segments of which less than this share could be given back are not counted on.
 const DEAD_SHARE_SHIFT: u32 = 3;
@@ -122,8 +125,8 @@ fn must_reclaim(core: &Core, len: u64) -> bool {
         least => least.min(taken),
     };
     least_taken.store(least, Ordering::Relaxed);
-    let may_write = core.options.thresholds.waste_bytes_max;
-    taken + len.min(may_write) > least + may_write
+    let free = core.options.thresholds.waste_bytes_max >> FREE_SHIFT;
+    taken + len.min(free) > least + free
 }
 
 /// Reclaims until there is `enough`. Take no locks.
