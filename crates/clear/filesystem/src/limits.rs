@@ -92,8 +92,8 @@ impl Default for Thresholds {
 /// Nodes that share one purge step, as far as its bound of extents goes. Some 300 statements: others wait a millisecond.
 pub(crate) const PURGE_NODES_PER_STEP: usize = 32;
 
-/// Empty segments that are removed in one step while writers may wait: some 64 MiB in a few hundredths of a second.
-pub(crate) const REMOVALS_PER_STEP: usize = 4;
+/// Empty segments that are removed in one step while writers may wait: some 32 MiB in about 20 ms.
+pub(crate) const REMOVALS_PER_STEP: usize = 2;
 
 /// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
 pub const HOLES_MAX: usize = 65_536;

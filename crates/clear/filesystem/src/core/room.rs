@@ -8,11 +8,11 @@
 //! Reading, removing, punching holes and writing into space that `fallocate` reserved need no permission.
 //! `DISK_RESERVE_BYTES` are kept free, so that these operations still work on a full disk.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use strongroom_metadata::{BlockNumber, InodeId, SegmentNumber};
+use strongroom_metadata::{BlockNumber, InodeId, Segment, SegmentNumber};
 
 use crate::core::Core;
 use crate::limits::DISK_RESERVE_BYTES;
@@ -52,6 +52,8 @@ pub(crate) struct RoomState {
 /// What reclaiming remembers.
 #[derive(Default)]
 pub(crate) struct Reclaiming {
+    /// Empty segments that may go, as they were when they were listed.
+    pub(crate) going: VecDeque<Segment>,
     /// `changes` when a segment was made leaving: once that is durable, it may go.
     pub(crate) left: HashMap<SegmentNumber, u64>,
     /// Segments with blocks that do not open: compaction takes others.

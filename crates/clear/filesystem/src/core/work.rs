@@ -132,6 +132,11 @@ impl WorkQueue {
         }
     }
 
+    /// Whether something is noted that nobody has begun.
+    pub(crate) fn is_noted(&self) -> bool {
+        !self.notes.lock().is_empty()
+    }
+
     /// Waits until there is something to do, or it is `due`; gives whether to go on.
     pub(crate) fn wait(&self, due: Instant) -> bool {
         let mut notes = self.notes.lock();

@@ -36,13 +36,15 @@ pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Worker> {
 fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
     let mut last_tick = Instant::now();
     let mut quiet = Quiet::default();
+    let mut wastes = false;
     if let Some(core) = core.upgrade() {
         quiet.look(&core, options.quiet_interval);
     }
     loop {
         let due = last_tick + options.commit_interval;
         let look = quiet.since.map(|since| since + options.quiet_interval);
-        if !work.wait(look.map_or(due, |look| look.min(due))) {
+        let next = look.map_or(due, |look| look.min(due));
+        if !work.wait(if wastes { Instant::now() } else { next }) {
             return;
         }
         let Some(core) = core.upgrade() else { return };
@@ -54,7 +56,9 @@ fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
             let commit = notes.commit;
             let _ = urgent(&core, notes);
             drop(doing);
-            let _ = bound_waste_early(&core);
+            // What is written meanwhile is drained and committed in time.
+            let is_due = || core.work.is_noted() || Instant::now() >= next;
+            wastes = bound_waste_early(&core, &is_due).unwrap_or(false);
             if commit || is_quiet || Instant::now() >= due {
                 let _ = periodic(&core);
                 last_tick = Instant::now();
@@ -122,7 +126,7 @@ fn periodic(core: &Core) -> Result<()> {
     let committed = commit_all(core);
     let tidied = crate::commit::intents::tidy(core);
     let given_back = give_back(core).map(drop);
-    let reclaimed = reclaim(core).and_then(|()| bound_waste_early(core));
+    let reclaimed = reclaim(core);
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {
         true => Ok(()),
@@ -145,6 +149,7 @@ impl Filesystem {
     /// The first error met; the work that failed is noted again or found again at open.
     pub fn tick(&self) -> Result<()> {
         finish(&self.core)?;
-        periodic(&self.core)
+        periodic(&self.core)?;
+        bound_waste_early(&self.core, &|| false).map(drop)
     }
 }

@@ -16,7 +16,7 @@ use crate::commit::commits::commit_all;
 use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
 use crate::limits::{REMOVALS_PER_STEP, Thresholds};
-use crate::upkeep::space::{Going, let_empty_go, let_some_go};
+use crate::upkeep::space::{Going, let_some_go};
 use crate::{Filesystem, Result};
 
 /// How hard compaction looks for work.
@@ -143,9 +143,15 @@ impl Filesystem {
 
 /// Lets empty segments go, and compacts one that is worth it.
 pub(crate) fn reclaim(core: &Core) -> Result<()> {
+    while remove_some(core)? {}
+    compact_one(core, &mut core.room.reclaiming.lock(), Eagerness::Idle).map(drop)
+}
+
+/// Removes a few empty segments; gives whether there were some. Between two of these steps a writer that has to help gets its turn.
+pub(crate) fn remove_some(core: &Core) -> Result<bool> {
     let mut reclaiming = core.room.reclaiming.lock();
-    let_empty_go(core, &mut reclaiming)?;
-    compact_one(core, &mut reclaiming, Eagerness::Idle).map(drop)
+    let going = let_some_go(core, &mut reclaiming, REMOVALS_PER_STEP)?;
+    Ok(going == Going::Gone)
 }
 
 /// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take no locks.

@@ -10,8 +10,8 @@
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
 //!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once: until
-//!      the background has reclaimed that, callers may write `waste_bytes_max`, and then must reclaim at least as much before
-//!      they write as much again.                                                                                [5.12]
+//!      the background has reclaimed that, callers may write a quarter of `waste_bytes_max` before they must reclaim twice as
+//!      much.                                                                                                    [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,12 +20,15 @@ use crate::core::room::{fitting, overhead};
 use crate::core::{Background, Core};
 use crate::drain::drains::drain_all;
 use crate::limits::{DISK_RESERVE_BYTES, LOG_ROOM_BYTES};
-use crate::upkeep::compact::{Eagerness, reclaim_until};
+use crate::upkeep::compact::{Eagerness, reclaim_until, remove_some};
 use crate::upkeep::urgent::finish;
 use crate::{Error, Filesystem, Result, Space};
 
 /// The background begins to reclaim this share of `waste_bytes_max` before writers have to.
 const LEAD_SHIFT: u32 = 2;
+
+/// What callers may write beyond the bound before they have to reclaim, as a share of `waste_bytes_max`.
+const FREE_SHIFT: u32 = 2;
 
 /// Segments of which less than this share could be given back are not counted on.
 const DEAD_SHARE_SHIFT: u32 = 3;
@@ -102,10 +105,29 @@ fn wastes(core: &Core, lead: u64) -> bool {
     waste > (live / 2).max(stuck).saturating_add(most - lead)
 }
 
-/// (2), for the background.
-pub(crate) fn bound_waste_early(core: &Core) -> Result<()> {
-    let lead = core.options.thresholds.waste_bytes_max >> LEAD_SHIFT;
-    bound_waste(core, &|| !wastes(core, lead))
+/// Whether the background has to reclaim. (2)
+fn wastes_early(core: &Core) -> bool {
+    wastes(core, core.options.thresholds.waste_bytes_max >> LEAD_SHIFT)
+}
+
+/// (2), for the background: until `is_due`, which is other work. Gives whether there is more to reclaim.
+pub(crate) fn bound_waste_early(core: &Core, is_due: &dyn Fn() -> bool) -> Result<bool> {
+    if !wastes(core, 0) {
+        core.room.least_taken.store(0, Ordering::Relaxed);
+    }
+    bound_waste(core, &|| !wastes_early(core) || is_due())?;
+    Ok(wastes_early(core))
+}
+
+/// Bytes of segments, with what is to go into them.
+fn taken(core: &Core) -> u64 {
+    let (live, waste) = core.store.segment_bytes();
+    live + waste + core.content.pending_bytes()
+}
+
+/// What callers may write beyond the bound before they have to reclaim.
+fn free_bytes(core: &Core) -> u64 {
+    core.options.thresholds.waste_bytes_max >> FREE_SHIFT
 }
 
 /// Whether a caller has to reclaim before it writes `len` bytes. (2)
@@ -115,18 +137,29 @@ fn must_reclaim(core: &Core, len: u64) -> bool {
         least_taken.store(0, Ordering::Relaxed);
         return false;
     }
-    let (live, waste) = core.store.segment_bytes();
-    let taken = live + waste + core.without_room(core.content.pending_bytes());
+    let taken = taken(core);
     let least = match least_taken.load(Ordering::Relaxed) {
         0 => taken,
         least => least.min(taken),
     };
     least_taken.store(least, Ordering::Relaxed);
-    let may_write = core.options.thresholds.waste_bytes_max;
-    taken + len.min(may_write) > least + may_write
+    taken + len > least + free_bytes(core)
 }
 
-/// Reclaims until there is `enough`. Take no locks.
+/// Reclaims for a caller that writes `len` bytes, if it has to: as much as it writes more than what it may write. Take no locks. (2)
+fn help(core: &Core, len: u64) -> Result<()> {
+    if core.options.read_only || !must_reclaim(core, len) {
+        return Ok(());
+    }
+    let least = core.room.least_taken.load(Ordering::Relaxed);
+    let goal = least.saturating_sub(len.max(free_bytes(core)));
+    let enough = || !wastes(core, 0) || taken(core) <= goal;
+    // First what is empty already: that needs no purge to end.
+    while !enough() && remove_some(core)? {}
+    bound_waste(core, &enough)
+}
+
+/// Reclaims until there is `enough`, the rows of removed content first. Take no locks.
 fn bound_waste(core: &Core, enough: &dyn Fn() -> bool) -> Result<()> {
     if core.options.read_only || enough() {
         return Ok(());
@@ -154,7 +187,7 @@ pub(crate) fn would_wait(core: &Core, len: u64) -> bool {
 pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
     make_room(core, len);
     // What is in its way is no reason to refuse this write.
-    let _ = bound_waste(core, &|| !must_reclaim(core, len));
+    let _ = help(core, len);
     let max = core.options.dirty_bytes_max;
     let fits = || {
         let held = core.content.pending_bytes();

@@ -156,27 +156,52 @@ pub(crate) enum Going {
 
 /// Takes all empty segments one step further on their way out.
 pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<()> {
+    reclaiming.going.clear();
     let_some_go(core, reclaiming, usize::MAX).map(drop)
 }
 
-/// Takes empty segments one step further on their way out, but removes `removed_max` at most.
+/// Removes `removed_max` empty segments at most; if none is known that may go, it looks for some, and makes others leaving.
 pub(crate) fn let_some_go(
     core: &Core,
     reclaiming: &mut Reclaiming,
     removed_max: usize,
 ) -> Result<Going> {
+    let waits = reclaiming.going.is_empty() && find_empty(core, reclaiming)?;
+    let mut unlinked = Vec::new();
+    while unlinked.len() < removed_max
+        && let Some(segment) = reclaiming.going.pop_front()
+    {
+        if unlink(core, &segment)? {
+            unlinked.push(segment);
+        }
+    }
+    if unlinked.is_empty() {
+        return Ok(match waits {
+            true => Going::AfterCommit,
+            false => Going::None,
+        });
+    }
+    core.blocks.segments.sync_removals()?;
+    for segment in unlinked {
+        forget_row(core, &segment)?;
+        reclaiming.left.remove(&segment.number);
+    }
+    Ok(Going::Gone)
+}
+
+/// Lists the segments that may go, and makes those leaving that are empty; gives whether some have to wait for a commit.
+fn find_empty(core: &Core, reclaiming: &mut Reclaiming) -> Result<bool> {
     let segments = core.store.lock().segments()?;
     let open = core.blocks.segments.open_segment();
     let durable = core.durability.durable();
     let mut waits = false;
-    let mut unlinked = Vec::new();
-    for segment in &segments {
+    for segment in segments {
         if segment.live_bytes > 0 || Some(segment.id) == open {
             continue;
         }
         match segment.state {
             SegmentState::Finished | SegmentState::Away => {
-                if let Some(left) = leave(core, segment)? {
+                if let Some(left) = leave(core, &segment)? {
                     reclaiming.left.insert(segment.number, left);
                     waits = true;
                 }
@@ -189,26 +214,13 @@ pub(crate) fn let_some_go(
                     .get(&segment.number)
                     .is_none_or(|left| *left <= durable) =>
             {
-                if unlinked.len() < removed_max && unlink(core, segment)? {
-                    unlinked.push(segment);
-                }
+                reclaiming.going.push_back(segment);
             }
             SegmentState::Leaving => waits = true,
             SegmentState::Open => {}
         }
     }
-    if unlinked.is_empty() {
-        return Ok(match waits {
-            true => Going::AfterCommit,
-            false => Going::None,
-        });
-    }
-    core.blocks.segments.sync_removals()?;
-    for segment in unlinked {
-        forget_row(core, segment)?;
-        reclaiming.left.remove(&segment.number);
-    }
-    Ok(Going::Gone)
+    Ok(waits)
 }
 
 /// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.

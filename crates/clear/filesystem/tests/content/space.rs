@@ -271,7 +271,7 @@ fn writers_reclaim_what_was_removed_step_by_step() {
             .expect("writes");
         lab.sync_inode(file).expect("syncs");
         let taken = segment_bytes(&lab);
-        assert!(taken <= before + 20 * MIB, "{} MiB", taken / MIB);
+        assert!(taken <= before + 8 * MIB, "{} MiB", taken / MIB);
     }
     let taken = segment_bytes(&lab);
     assert!(taken <= bound(12 * MIB), "{} MiB", taken / MIB);
