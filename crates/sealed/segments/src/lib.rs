@@ -38,6 +38,6 @@ pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer
 pub use read::{Part, SealedBytes};
 pub use recover::Recovery;
 pub use scan::{Scanned, ScannedBatch, Tail};
-pub use store::SegmentStore;
+pub use store::{RemovedFile, SegmentStore};
 pub use strongroom_folder::Odd;
 pub use whole::WholeSegment;

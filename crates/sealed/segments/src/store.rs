@@ -13,7 +13,7 @@ use crate::append::Writer;
 use crate::buffer::Pool;
 use crate::counters::Counting;
 use crate::dense::Dense;
-use crate::disk::Disk;
+use crate::disk::{Disk, SegmentFile};
 use crate::files::Files;
 use crate::nearby::Nearby;
 use crate::options::{Access, Counters, NameSource, StoreOptions, Transfer};
@@ -38,6 +38,12 @@ pub struct SegmentStore {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) syncing: Syncing,
     pub(crate) counting: Counting,
+}
+
+/// A file without a name. Its space comes back when nobody has it open any more, which takes the disk some 10 ms.
+#[derive(Debug)]
+pub struct RemovedFile {
+    _file: Option<Arc<SegmentFile>>,
 }
 
 impl SegmentStore {
@@ -102,11 +108,13 @@ impl SegmentStore {
 
     /// Removes the file of `id`, whatever its state; nothing happens if there is none. Reads that have
     /// begun go on. After a power cut it may be there again, unless `sync_removals` returned before.
+    /// The disk gets the space back when what this gives is dropped: do that without locks.
     ///
     /// # Errors
     /// What the disk said.
-    pub fn remove(&self, id: SegmentId) -> Result<()> {
+    pub fn remove(&self, id: SegmentId) -> Result<RemovedFile> {
         self.check_writable()?;
+        let file = self.files.get(&self.disk, id).ok();
         let mut writer = self.writer.lock();
         self.disk.unlink(id).map_err(Error::Io)?;
         writer.unfinished.remove(&id);
@@ -118,7 +126,7 @@ impl SegmentStore {
         self.dense.forget(id);
         // Also if it was gone: an earlier process may have removed it a moment before the power fails.
         self.syncing.record_removal(id);
-        Ok(())
+        Ok(RemovedFile { _file: file })
     }
 
     /// Puts `bytes`, all of a finished segment, in the place of the file of `id`, or makes it; durable on return. Cut off, what was

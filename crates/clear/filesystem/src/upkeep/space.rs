@@ -20,6 +20,7 @@ use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::segment::FOOTER_BYTES;
 use strongroom_format::{Kind, SegmentId};
 use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, Transaction};
+use strongroom_segments::RemovedFile;
 
 use crate::Result;
 use crate::blocks::moving::{move_blocks, under_newest_epoch};
@@ -171,7 +172,8 @@ pub(crate) fn let_some_go(
     while unlinked.len() < removed_max
         && let Some(segment) = reclaiming.going.pop_front()
     {
-        if unlink(core, &segment)? {
+        // What it gives is dropped here, where nobody waits for the locks.
+        if unlink(core, &segment)?.is_some() {
             unlinked.push(segment);
         }
     }
@@ -238,22 +240,24 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
     Ok(Some(core.durability.changes()))
 }
 
-/// Unlinks a segment, if it is still empty with nothing on its way into it, and nobody wants it to stay; gives whether it did.
-fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
+/// Unlinks a segment, if it is still empty with nothing on its way into it, and nobody wants it to stay; `None` if it did not.
+fn unlink(core: &Core, segment: &Segment) -> Result<Option<RemovedFile>> {
     let _doing = core.options.doing(Work::Removal);
     let _gate = core.mutate()?;
     let _placing = core.blocks.placing.write();
     let writer = core.store.lock();
     if core.blocks.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
-        return Ok(false);
+        return Ok(None);
     }
     let removed = &core.room.removed;
     removed.lock().insert(segment.number, segment.total_bytes);
-    if let Err(error) = core.blocks.segments.remove(segment.id) {
-        removed.lock().remove(&segment.number);
-        return Err(error.into());
+    match core.blocks.segments.remove(segment.id) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) => {
+            removed.lock().remove(&segment.number);
+            Err(error.into())
+        }
     }
-    Ok(true)
 }
 
 /// Removes the row of a segment whose file is gone for good. (1)
