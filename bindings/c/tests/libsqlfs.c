@@ -179,7 +179,7 @@ static void keys(const char *folder)
     sr_bytes key, other;
     assert(sr_make_key_file(&key) == 0 && sr_make_key_file(&other) == 0);
     assert(sqlfs_open_key(folder, key.data, (size_t)key.len, &sqlfs) && sqlfs_close(sqlfs));
-    assert(!sqlfs_open_key(folder, key.data, (size_t)key.len - 1, &sqlfs) && sqlfs == NULL);
+    assert(!sqlfs_open_key(folder, key.data, (size_t)key.len / 2, &sqlfs) && sqlfs == NULL);
     assert(!sqlfs_open_key(folder, other.data, (size_t)other.len, &sqlfs) && sqlfs == NULL && errno == EACCES);
     assert(!sqlfs_open_key(folder, (const uint8_t *)content, 32, &sqlfs) && sqlfs == NULL);
     assert(sqlfs_open_key(folder, key.data, (size_t)key.len, &sqlfs));
