@@ -47,6 +47,7 @@ impl Served {
             listen: listen.parse().unwrap(),
             tls: Tls::SelfSigned,
             metrics: None,
+            names: Vec::new(),
         };
         self.server = Some(Server::start(&settings).unwrap());
     }

@@ -122,6 +122,7 @@ pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
         listen: anywhere,
         tls,
         metrics: Some(anywhere),
+        names: Vec::new(),
     })
     .unwrap()
 }
