@@ -325,7 +325,7 @@ fn a_device_is_let_in_by_a_code_through_a_server() {
 #[test]
 fn a_client_of_the_owner_logs_in_through_it() {
     let served = Served::new(Quota::default());
-    let (place, one, _two) = two_devices(&served);
+    let (place, _one, _two) = two_devices(&served);
     let client = Vault::connect_if_owned(place.folder(), OpenOptions::default());
     let client = client.unwrap().unwrap();
     client.write("/by the client", b"1").unwrap();

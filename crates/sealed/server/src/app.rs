@@ -45,7 +45,7 @@ use crate::limits::{
     SILENCE, TURNS, TURNS_OF_ACCOUNT,
 };
 use crate::login::At;
-use crate::logins::Session;
+use crate::logins::LoggedIn;
 use crate::metrics::{Metrics, Moment};
 use crate::names::Names;
 use crate::request_log;
@@ -475,12 +475,12 @@ async fn log_in(
         let _turn = turn;
         store.log_in(&of_store, &at, &signed)
     });
-    let session = Session {
+    let login = LoggedIn {
         asker: asker.await?,
         vault: key,
         account_token,
     };
-    let pass = app.authority.logins.begin(session, Instant::now())?;
+    let pass = app.authority.logins.begin(login, Instant::now())?;
     let pass = PassDocument {
         token: pass.reveal().to_owned(),
         valid_s: LOGIN.as_secs(),

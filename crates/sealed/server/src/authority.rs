@@ -14,7 +14,7 @@ use strongroom_remote::protocol::{PASS_PREFIX, Refusal, TOKEN_BYTES_MAX, is_part
 
 use crate::answers::Refused;
 use crate::ledger::{Account, VaultKey};
-use crate::logins::{Logins, Session};
+use crate::logins::{LoggedIn, Logins};
 use crate::rights::{Asker, Deed, Rights};
 use crate::store::Store;
 use crate::token::TokenHash;
@@ -32,7 +32,7 @@ pub(crate) struct Known {
     /// Of what the request shows.
     token: TokenHash,
     /// If that is the token of a login.
-    session: Option<Session>,
+    login: Option<LoggedIn>,
 }
 
 /// Who asks for something in which vault.
@@ -65,23 +65,23 @@ impl Authority {
     ) -> Result<Known, Refused> {
         let shown = token_of(headers)?;
         let token = TokenHash::of(shown);
-        let session = match shown.starts_with(PASS_PREFIX) {
-            true => Some(self.logins.session(token, Instant::now())?),
+        let login = match shown.starts_with(PASS_PREFIX) {
+            true => Some(self.logins.login(token, Instant::now())?),
             false => None,
         };
         let account = account.to_owned();
         if !is_part(&account) {
             return Err(Refusal::Name.into());
         }
-        let of_account = session.as_ref().map_or(token, |one| one.account_token);
-        let is_login = session.is_some();
+        let of_account = login.as_ref().map_or(token, |one| one.account_token);
+        let is_login = login.is_some();
         let store = Arc::clone(&self.store);
         let found = apart(move || store.authorise(of_account, &account)).await;
         match found {
             Ok(account) => Ok(Known {
                 account,
                 token,
-                session,
+                login,
             }),
             // The account has another token since.                                             [11.11.9]
             Err(Refused(Refusal::WrongToken)) if is_login => Err(Refusal::LoginOver.into()),
@@ -104,9 +104,9 @@ impl Authority {
             account: known.account.id,
             name: vault.to_owned(),
         };
-        let by = match known.session {
-            Some(session) if session.vault != key => return Err(Refusal::OtherVault.into()),
-            Some(session) => session.asker,
+        let by = match known.login {
+            Some(login) if login.vault != key => return Err(Refusal::OtherVault.into()),
+            Some(login) => login.asker,
             None => Asker::Account,
         };
         let rights = self.rights(&key, &by).await?;
@@ -127,7 +127,7 @@ impl Authority {
         vault: &str,
     ) -> Result<(VaultKey, TokenHash), Refused> {
         let known = self.authorise(headers, account).await?;
-        if known.session.is_some() {
+        if known.login.is_some() {
             return Err(Refusal::WrongToken.into());
         }
         if !is_part(vault) {

@@ -34,7 +34,7 @@ pub(crate) struct Issued {
 
 /// Somebody who is logged in.
 #[derive(Clone)]
-pub(crate) struct Session {
+pub(crate) struct LoggedIn {
     pub(crate) vault: VaultKey,
     pub(crate) asker: Asker,
     /// Of the token of the account with which the login was begun.
@@ -44,14 +44,14 @@ pub(crate) struct Session {
 /// All of both.
 pub(crate) struct Logins {
     challenges: Mutex<Passing<Issued>>,
-    sessions: Mutex<Passing<Session>>,
+    logged_in: Mutex<Passing<LoggedIn>>,
 }
 
 impl Default for Logins {
     fn default() -> Self {
         Self {
             challenges: Mutex::new(Passing::new(CHALLENGE, CHALLENGES_OF_ACCOUNT, CHALLENGES)),
-            sessions: Mutex::new(Passing::new(LOGIN, LOGINS_OF_ACCOUNT, LOGINS)),
+            logged_in: Mutex::new(Passing::new(LOGIN, LOGINS_OF_ACCOUNT, LOGINS)),
         }
     }
 }
@@ -97,11 +97,11 @@ impl Logins {
     ///
     /// # Errors
     /// `Busy` if too many are logged in.
-    pub(crate) fn begin(&self, session: Session, now: Instant) -> Result<Token> {
+    pub(crate) fn begin(&self, login: LoggedIn, now: Instant) -> Result<Token> {
         let token = Token::of_login()?;
         let TokenHash(hash) = TokenHash::of(token.reveal());
-        let account = session.vault.account;
-        match self.sessions.lock().put(hash, account, session, now) {
+        let account = login.vault.account;
+        match self.logged_in.lock().put(hash, account, login, now) {
             true => Ok(token),
             false => Err(Refusal::Busy.into()),
         }
@@ -111,14 +111,14 @@ impl Logins {
     ///
     /// # Errors
     /// `LoginOver`.
-    pub(crate) fn session(
+    pub(crate) fn login(
         &self,
         token: TokenHash,
         now: Instant,
-    ) -> std::result::Result<Session, Refusal> {
-        let sessions = self.sessions.lock();
-        let session = sessions.get(&token.0, now).cloned();
-        session.ok_or(Refusal::LoginOver)
+    ) -> std::result::Result<LoggedIn, Refusal> {
+        let logged_in = self.logged_in.lock();
+        let login = logged_in.get(&token.0, now).cloned();
+        login.ok_or(Refusal::LoginOver)
     }
 }
 
@@ -233,20 +233,17 @@ mod tests {
     #[test]
     fn a_login_ends() {
         let (logins, now) = (Logins::default(), Instant::now());
-        let session = Session {
+        let login = LoggedIn {
             vault: vault(1, "v"),
             asker: Asker::Account,
             account_token: TokenHash([0; 32]),
         };
-        let token = logins.begin(session, now).unwrap();
+        let token = logins.begin(login, now).unwrap();
         let hash = TokenHash::of(token.reveal());
-        let is_good = |at| logins.session(hash, at).is_ok();
+        let is_good = |at| logins.login(hash, at).is_ok();
         assert!(is_good(now) && is_good(now + LOGIN / 2) && !is_good(now + LOGIN));
         let other = TokenHash::of("srd-00");
-        assert!(matches!(
-            logins.session(other, now),
-            Err(Refusal::LoginOver)
-        ));
+        assert!(matches!(logins.login(other, now), Err(Refusal::LoginOver)));
     }
 
     /// Goal: no account makes the server keep without bound, or takes the room of another. Method: small bounds; one account that asks again

@@ -225,7 +225,7 @@ fn a_vault_without_a_header_has_nobody_who_could_log_in() {
     let place = Place::new();
     let answer = place.ask("POST", "challenge", "content-length: 0\r\n", b"");
     assert_eq!((answer.status, answer.code()), (409, "no-header"));
-    // A remote with a signer goes on with the token of the account, and logs in once there is one.
+    // A remote with a signer uses the token of the account until then, and logs in after that.
     let (one, _) = vault();
     push_first(&*as_member(&place, "v", &one), &one);
     let alone = place.vault("v").has(&object("segments/a"));
