@@ -12,7 +12,7 @@
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
-//! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes |
+//! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
 //! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
 //! | `POST login`, a `LoginDocument` | `PassDocument`: its token is shown from then on; these two requests show that of the account |
 //!

@@ -114,11 +114,17 @@ impl Login {
         }
     }
 
-    /// Whether another try may help after a request that showed `pass` was refused so; then it logs in again.
+    /// Whether another try may help after a request that showed `pass` was refused so; then it logs in again. A device that replaced itself is
+    /// removed by its own header, and a slot may have added one: who signs has the new one.
     pub(crate) fn is_over(&self, pass: &HeaderValue, refusal: Refusal) -> bool {
-        if !matches!(refusal, Refusal::LoginOver | Refusal::LoginNeeded)
-            || locked(&self.signer).is_none()
-        {
+        let may_help = matches!(
+            refusal,
+            Refusal::LoginOver
+                | Refusal::LoginNeeded
+                | Refusal::DeviceRemoved
+                | Refusal::OnlyDevices
+        );
+        if !may_help || locked(&self.signer).is_none() {
             return false;
         }
         let mut state = locked(&self.state);
@@ -348,6 +354,7 @@ mod tests {
         }
         let one = bearer("one").unwrap();
         assert!(!login.is_over(&one, Refusal::NoObject));
+        assert!(!login.is_over(&one, Refusal::Suspended));
         assert!(login.is_over(&one, Refusal::LoginOver));
         assert_eq!(shown(&login, &server), Ok("Bearer two".to_owned()));
         // A request that had shown the first one is refused later: the second one stays.

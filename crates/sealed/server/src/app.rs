@@ -391,15 +391,18 @@ async fn events(
     let last = apart(move || store.last(&key)).await?;
     let ending = app.ending.clone();
     let first = (last > known).then_some(last);
+    // For no longer than a login is good: whoever still may asks again.
+    let end = tokio::time::Instant::now() + LOGIN;
     let state = (follower, ending, first, known, app, by);
     let events = stream::unfold(
         state,
-        |(mut follower, mut ending, first, known, app, by)| async move {
+        move |(mut follower, mut ending, first, known, app, by)| async move {
             let newest = match first {
                 Some(newest) => newest,
                 None => tokio::select! {
                     newest = follower.behind(known) => newest,
                     _ = ending.wait_for(|ending| *ending) => return None,
+                    () = tokio::time::sleep_until(end) => return None,
                 },
             };
             // Who was removed meanwhile does not hear of it.                                    [11.11.6]

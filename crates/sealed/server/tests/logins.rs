@@ -7,12 +7,13 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use members::{
-    HERE, answer_of, as_member, challenge, header, log_in, log_in_with, object, pass, push_first,
-    put_header, signer, slot_of, vault, with_device,
+    Changing, HERE, answer_of, as_member, challenge, header, log_in, log_in_with, object, pass,
+    push_first, put_header, signer, slot_of, vault, with_device,
 };
 use strongroom_crypto::{Keyring, Secret, SystemRandom};
 use strongroom_remote::login::LoginDocument;
@@ -44,7 +45,7 @@ impl Followed {
         }
     }
 
-    fn remote(&self, keyring: &Keyring) -> std::sync::Arc<dyn Remote> {
+    fn remote(&self, keyring: &Keyring) -> Arc<dyn Remote> {
         as_member(&self.place, "v", keyring)
     }
 
@@ -479,6 +480,24 @@ fn a_header_goes_on_from_the_noted_members_or_is_refused() {
         assert!(stays.to_string().contains("cannot be removed"), "{stays}");
     }
     assert_eq!(first.list("headers").unwrap().len(), 3);
+}
+
+/// Goal: a device that replaces itself ends its own login with its header, and goes on as what took its place. Method: one remote, whose
+/// signer has the new key before the header is there, as while a vault is open.
+#[test]
+fn a_device_that_replaces_itself_logs_in_again_as_the_new_one() {
+    let scene = Followed::new();
+    let kept = Arc::new(Changing::of(&scene.two));
+    let remote = scene.place.vault("v");
+    remote.sign_with(Arc::clone(&kept) as _);
+    assert!(remote.has(&object("segments/a")).unwrap());
+    let replaced = scene.two.replace_device(&SystemRandom).unwrap().keyring;
+    kept.change(&replaced);
+    assert_eq!(put_header(&*remote, &replaced).unwrap(), Created::New);
+    let next = object("publications/0000000000000002");
+    assert_eq!(remote.create(&next, b"p".to_vec()).unwrap(), Created::New);
+    let old = scene.remote(&scene.two).has(&next);
+    assert!(matches!(old, Err(Error::DeviceRemoved)), "{old:?}");
 }
 
 /// SECURITY.md, claim 26.

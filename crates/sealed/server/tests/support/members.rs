@@ -1,7 +1,7 @@
 //! Vaults whose members log in, made with the code of the gate: a server has none of it.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use strongroom_crypto::{
     KeyFile, Keyring, LoginSigner, LoginTerms, NewKey, NewSlot, Secret, SystemRandom, create,
@@ -63,6 +63,26 @@ impl Signer for Keys {
             signature: self.0.sign(&terms),
             records: self.0.records_behind(challenge.records),
         }))
+    }
+}
+
+/// The same with keys that change.
+#[derive(Debug)]
+pub(crate) struct Changing(Mutex<Keys>);
+
+impl Changing {
+    pub(crate) fn of(keyring: &Keyring) -> Self {
+        Self(Mutex::new(Keys(keyring.login_signer())))
+    }
+
+    pub(crate) fn change(&self, keyring: &Keyring) {
+        *self.0.lock().unwrap() = Keys(keyring.login_signer());
+    }
+}
+
+impl Signer for Changing {
+    fn sign(&self, role: LoginAs, challenge: &Challenge<'_>) -> Result<Option<SignedLogin>> {
+        self.0.lock().unwrap().sign(role, challenge)
     }
 }
 
