@@ -285,7 +285,7 @@ fn note(change: &Connection, vault: i64, header: &str, chain: &HeaderChain) -> R
     }
     // Of those who came and went before the server followed the vault no key is noted: nobody logs in as one of them.
     for id in chain.chain.retired() {
-        put.execute(params![vault, id.0, RETIRED, [0; ID_BYTES]])?;
+        put.execute(params![vault, id.0, RETIRED, [0_u8; ID_BYTES]])?;
     }
     Ok(())
 }
