@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use strongroom_remote::limits::NAME_BYTES_MAX;
 use strongroom_remote::protocol::{
-    HASH_HEADER, PAGE_NAMES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
+    HASH_HEADER, LOGIN_BYTES_MAX, PAGE_NAMES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
     TOKEN_BYTES_MAX, WAIT_S_MAX,
 };
 use utoipa::openapi::path::{
@@ -76,7 +76,7 @@ fn made() -> String {
     let security = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(format!(
-            "The token of the account in the path, of at most {TOKEN_BYTES_MAX} bytes"
+            "The token of the account in the path, or of a login to the vault there, of at most {TOKEN_BYTES_MAX} bytes"
         )))
         .build();
     let mut components = ComponentsBuilder::new()
@@ -112,6 +112,7 @@ fn method(verb: Verb) -> HttpMethod {
         Verb::Get => HttpMethod::Get,
         Verb::Head => HttpMethod::Head,
         Verb::Put => HttpMethod::Put,
+        Verb::Post => HttpMethod::Post,
         Verb::Delete => HttpMethod::Delete,
     }
 }
@@ -134,9 +135,11 @@ fn described(
         let name = parameter(*field).0;
         described = described.parameter_ref(Ref::new(format!("#/components/parameters/{name}")));
     }
-    if operation.body == Body::Object {
-        described = described.request_body(Some(object_body()));
-    }
+    described = described.request_body(match operation.body {
+        Body::None => None,
+        Body::Object => Some(object_body()),
+        Body::Login => Some(login_body()),
+    });
     if operation.needs_token() {
         let none: [&str; 0] = [];
         described = described.security(SecurityRequirement::new(TOKEN, none));
@@ -175,7 +178,19 @@ fn object_body() -> request_body::RequestBody {
         .build()
 }
 
+fn login_body() -> request_body::RequestBody {
+    let login = RefOr::<Schema>::Ref(Ref::from_schema_name("Login"));
+    RequestBodyBuilder::new()
+        .description(Some(format!(
+            "At most {LOGIN_BYTES_MAX} bytes, whatever the type that is said"
+        )))
+        .content(JSON, Content::new(Some(login)))
+        .required(Some(utoipa::openapi::Required::True))
+        .build()
+}
+
 const OCTETS: &str = "application/octet-stream";
+const JSON: &str = "application/json";
 
 /// The answers to requests that were refused for one of these reasons, which have one status.
 fn refused(refusals: &[Refusal]) -> Response {
@@ -221,15 +236,19 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Part => ("206", "The part that was asked for"),
         Outcome::Created => ("201", "It is created, and durable"),
         Outcome::Removed => ("204", "There is none of that name any more"),
+        Outcome::Challenge => ("200", "The challenge"),
+        Outcome::Pass => ("200", "The token of the login"),
     };
     let mut response = ResponseBuilder::new().description(description);
     let named = |name: &str| RefOr::Ref(Ref::from_schema_name(name));
     let content: Option<(&str, RefOr<Schema>)> = match outcome {
         Outcome::Text => Some(("text/plain", text().into())),
-        Outcome::Document => Some(("application/json", ObjectBuilder::new().into())),
-        Outcome::Account => Some(("application/json", named("Account"))),
-        Outcome::Page => Some(("application/json", named("Page"))),
-        Outcome::Newest => Some(("application/json", named("Newest"))),
+        Outcome::Document => Some((JSON, ObjectBuilder::new().into())),
+        Outcome::Account => Some((JSON, named("Account"))),
+        Outcome::Page => Some((JSON, named("Page"))),
+        Outcome::Newest => Some((JSON, named("Newest"))),
+        Outcome::Challenge => Some((JSON, named("Challenge"))),
+        Outcome::Pass => Some((JSON, named("Pass"))),
         Outcome::Events => Some(("text/event-stream", text().into())),
         Outcome::Object | Outcome::Part => Some((OCTETS, binary().into())),
         Outcome::Created | Outcome::Removed => None,
@@ -245,6 +264,7 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
             "content-range",
             "strongroom-created",
         ],
+        Outcome::Pass => &["cache-control"],
         _ => &[],
     };
     for name in has {
@@ -412,6 +432,17 @@ fn word(bytes_max: usize) -> ObjectBuilder {
         .max_length(Some(bytes_max))
 }
 
+/// Bytes in base64.
+fn base64() -> ObjectBuilder {
+    text().pattern(Some("^[A-Za-z0-9+/]*={0,2}$"))
+}
+
+/// So many of them.
+fn bytes(count: usize) -> ObjectBuilder {
+    let len = count.div_ceil(3) * 4;
+    base64().min_length(Some(len)).max_length(Some(len))
+}
+
 fn number() -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
@@ -448,6 +479,11 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
         .items(Ref::from_schema_name("PageObject"))
         .max_items(Some(PAGE_NAMES_MAX))
         .description(Some("In order of their names"));
+    let records = ArrayBuilder::new()
+        .items(base64())
+        .description(Some(
+            "The membership records behind those that the server has noted, oldest first",
+        ));
     let mut schemas = vec![
         (
             "Account",
@@ -489,6 +525,59 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
         (
             "Newest",
             object(vec![("last", said(number(), "0 before the first"))]),
+        ),
+        (
+            "Challenge",
+            object(vec![
+                ("nonce", said(bytes(32), "Random bytes")),
+                (
+                    "issued_s",
+                    said(number(), "The second since 1970 in which it was issued"),
+                ),
+                (
+                    "valid_s",
+                    said(number(), "For how many seconds it is valid"),
+                ),
+                (
+                    "records",
+                    said(
+                        number(),
+                        "Membership records of the vault that the server has noted",
+                    ),
+                ),
+            ]),
+        ),
+        (
+            "Login",
+            object(vec![
+                ("nonce", said(bytes(32), "That of the challenge")),
+                (
+                    "server",
+                    said(
+                        text(),
+                        "The server as the client reached it: its host, or `sha256:` and the fingerprint of its certificate",
+                    ),
+                ),
+                ("principal", said(bytes(32), "Who logs in")),
+                ("signature", said(bytes(64), "Their signature")),
+                ("records", records.into()),
+            ]),
+        ),
+        (
+            "Pass",
+            object(vec![
+                (
+                    "token",
+                    said(
+                        text().max_length(Some(TOKEN_BYTES_MAX)),
+                        "What is shown from then on",
+                    ),
+                ),
+                (
+                    "valid_s",
+                    said(number(), "For how many seconds it is good"),
+                ),
+            ]),
         ),
         (
             "Problem",
