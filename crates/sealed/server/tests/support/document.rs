@@ -125,12 +125,12 @@ pub(crate) fn check(method: &str, target: &str, answer: &Answer) {
 }
 
 fn check_own(operation: &Operation, answer: &Answer, about: &str) {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     let status = answer.status.to_string();
     let response = operation.own["responses"].get(&status);
     let response = resolved(response.unwrap_or_else(|| panic!("it is not documented: {about}")));
-    let none = Map::new();
     let headers = response.get("headers").and_then(Value::as_object);
-    for (name, header) in headers.unwrap_or(&none) {
+    for (name, header) in headers.unwrap_or(&NONE) {
         let value = answer.header(name);
         assert!(!value.is_empty(), "{name} is missing: {about}");
         let schema = &named(header).1["schema"];
@@ -141,7 +141,7 @@ fn check_own(operation: &Operation, answer: &Answer, about: &str) {
         assert_fits(schema, &value, about);
     }
     let content = response.get("content").and_then(Value::as_object);
-    let content = content.unwrap_or(&none);
+    let content = content.unwrap_or(&NONE);
     let kind = answer.header("content-type").split(';').next().unwrap();
     if operation.method == "HEAD" {
         assert!(content.is_empty() && answer.body.is_empty(), "{about}");
