@@ -104,8 +104,6 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
-    }
-
     /// Creates an object of what came, and lets those hear of it who follow the vault. It blocks.
     fn create(&self, by: &Asked, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
         let len = incoming.len();

@@ -1,34 +1,36 @@
 //! The OpenAPI document of a server.
 //!
-//! Takes   the table of requests, the refusals and the limits of the protocol
+//! Takes   the table of requests, the refusals and the limits of the protocol; the schemas of documents (`openapi/schemas.rs`)
 //! Gives   the document, the same at every time
 //! Never   says what one server has: it is the same for all of one version
 //!
 //! `docs/openapi.json` is a copy; a test compares it.
+
+mod schemas;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use strongroom_remote::limits::NAME_BYTES_MAX;
 use strongroom_remote::protocol::{
-    HASH_HEADER, LOGIN_BYTES_MAX, PAGE_NAMES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
+    HASH_HEADER, LOGIN_BYTES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
     TOKEN_BYTES_MAX, WAIT_S_MAX,
 };
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::{AllOfBuilder, SchemaType};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
-    ArrayBuilder, ComponentsBuilder, Content, Header, HeaderBuilder, InfoBuilder, KnownFormat,
-    ObjectBuilder, OneOfBuilder, OpenApiBuilder, PathsBuilder, Ref, RefOr, Response,
-    ResponseBuilder, Schema, SchemaFormat, SecurityRequirement, Type,
+    ComponentsBuilder, Content, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OneOfBuilder,
+    OpenApiBuilder, PathsBuilder, Ref, RefOr, Response, ResponseBuilder, Schema,
+    SecurityRequirement,
 };
 use utoipa::openapi::{path, request_body};
 
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::operations::{Body, Field, OPERATIONS, Operation, Outcome, Verb};
+use schemas::{binary, number, problem_name, schemas, text, word};
 
 /// The version of the protocol, which is in its paths.
 const VERSION: &str = "1";
@@ -414,210 +416,6 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
         .schema(Some(schema))
         .description(Some(description));
     (component, parameter.build())
-}
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
-
-fn binary() -> ObjectBuilder {
-    text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
-}
-
-/// A name, or a part of one, as `ObjectName` admits it.
-fn word(bytes_max: usize) -> ObjectBuilder {
-    text()
-        .pattern(Some("^[a-z0-9-][a-z0-9.-]*$"))
-        .min_length(Some(1))
-        .max_length(Some(bytes_max))
-}
-
-/// Bytes in base64.
-fn base64() -> ObjectBuilder {
-    text().pattern(Some("^[A-Za-z0-9+/]*={0,2}$"))
-}
-
-/// So many of them.
-fn bytes(count: usize) -> ObjectBuilder {
-    let len = count.div_ceil(3) * 4;
-    base64().min_length(Some(len)).max_length(Some(len))
-}
-
-fn number() -> ObjectBuilder {
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .format(Some(SchemaFormat::Custom("uint64".to_owned())))
-        .minimum(Some(0_u64))
-        .maximum(Some(u64::MAX))
-}
-
-fn problem_name(refusal: Refusal) -> String {
-    format!("Problem-{}", refusal.code())
-}
-
-/// The documents in answers. Tests compare every answer that they get with them.
-fn schemas() -> Vec<(String, RefOr<Schema>)> {
-    let limit = |what: &str| {
-        number()
-            .schema_type(SchemaType::from_iter([Type::Integer, Type::Null]))
-            .description(Some(format!(
-                "{what} that it may have; null without a limit"
-            )))
-    };
-    let object = |properties: Vec<(&str, RefOr<Schema>)>| -> RefOr<Schema> {
-        let object = properties
-            .into_iter()
-            .fold(ObjectBuilder::new(), |object, (name, schema)| {
-                object.property(name, schema).required(name)
-            });
-        object.into()
-    };
-    let said = |schema: ObjectBuilder, what: &str| -> RefOr<Schema> {
-        schema.description(Some(what)).into()
-    };
-    let page = ArrayBuilder::new()
-        .items(Ref::from_schema_name("PageObject"))
-        .max_items(Some(PAGE_NAMES_MAX))
-        .description(Some("In order of their names"));
-    let records = ArrayBuilder::new()
-        .items(base64())
-        .description(Some(
-            "The membership records behind those that the server has noted, oldest first",
-        ));
-    let mut schemas = vec![
-        (
-            "Account",
-            object(vec![
-                ("name", said(word(PART_BYTES_MAX), "Its name")),
-                ("bytes", said(number(), "Bytes of its objects")),
-                ("objects", said(number(), "Its objects")),
-                ("bytes_max", limit("Bytes").into()),
-                ("objects_max", limit("Objects").into()),
-            ]),
-        ),
-        (
-            "Page",
-            object(vec![
-                ("objects", page.into()),
-                (
-                    "more",
-                    said(
-                        ObjectBuilder::new().schema_type(Type::Boolean),
-                        "Whether there are more behind the last",
-                    ),
-                ),
-            ]),
-        ),
-        (
-            "PageObject",
-            object(vec![
-                (
-                    "name",
-                    said(word(NAME_BYTES_MAX - 2), "Its name below the kind"),
-                ),
-                ("len", said(number(), "Its length in bytes")),
-                (
-                    "created_s",
-                    said(number(), "The second since 1970 in which it came"),
-                ),
-            ]),
-        ),
-        (
-            "Newest",
-            object(vec![("last", said(number(), "0 before the first"))]),
-        ),
-        (
-            "Challenge",
-            object(vec![
-                ("nonce", said(bytes(32), "Random bytes")),
-                (
-                    "issued_s",
-                    said(number(), "The second since 1970 in which it was issued"),
-                ),
-                (
-                    "valid_s",
-                    said(number(), "For how many seconds it is valid"),
-                ),
-                (
-                    "records",
-                    said(
-                        number(),
-                        "Membership records of the vault that the server has noted",
-                    ),
-                ),
-            ]),
-        ),
-        (
-            "Login",
-            object(vec![
-                ("nonce", said(bytes(32), "That of the challenge")),
-                (
-                    "server",
-                    said(
-                        text(),
-                        "The server as the client reached it: its host, or `sha256:` and the fingerprint of its certificate",
-                    ),
-                ),
-                ("principal", said(bytes(32), "Who logs in")),
-                ("signature", said(bytes(64), "Their signature")),
-                ("records", records.into()),
-            ]),
-        ),
-        (
-            "Pass",
-            object(vec![
-                (
-                    "token",
-                    said(
-                        text().max_length(Some(TOKEN_BYTES_MAX)),
-                        "What is shown from then on",
-                    ),
-                ),
-                (
-                    "valid_s",
-                    said(number(), "For how many seconds it is good"),
-                ),
-            ]),
-        ),
-        (
-            "Problem",
-            object(vec![
-                (
-                    "type",
-                    said(text(), "`urn:strongroom:problem:` and the code"),
-                ),
-                ("title", said(text(), "What is wrong, in a sentence")),
-                ("status", said(number(), "The status of the answer")),
-                ("code", said(text(), "Which refusal it is")),
-            ]),
-        ),
-    ]
-    .into_iter()
-    .map(|(name, schema)| (name.to_owned(), schema))
-    .collect::<Vec<_>>();
-    let named = OPERATIONS.iter().flat_map(Operation::refusals);
-    for refusal in named.chain([Refusal::NoSuchPath, Refusal::NoSuchMethod]) {
-        schemas.push((problem_name(refusal), problem(refusal)));
-    }
-    schemas
-}
-
-/// The document of one refusal.
-fn problem(refusal: Refusal) -> RefOr<Schema> {
-    let problem = refusal.problem();
-    let only = |value: &str| text().enum_values(Some([value]));
-    let status = ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .enum_values(Some([problem.status]));
-    let own = ObjectBuilder::new()
-        .property("type", only(&problem.kind))
-        .property("status", status)
-        .property("code", only(&problem.code));
-    AllOfBuilder::new()
-        .item(Ref::from_schema_name("Problem"))
-        .item(own)
-        .description(Some(refusal.title()))
-        .into()
 }
 
 const _: () = assert!(

@@ -226,10 +226,7 @@ fn ask(scene: &Scene, operation: &Operation, faulty: &str, said: &Said) -> (Stri
     }
     if others.contains(&"login") {
         body = value("login").unwrap_or_default();
-        line(
-            "content-length",
-            Some(body.len().to_string().into_bytes()),
-        );
+        line("content-length", Some(body.len().to_string().into_bytes()));
     }
     let sent = send(place.address(), operation.method, &path, &head, &body);
     if others.contains(&"body") && body.is_empty() {

@@ -393,7 +393,11 @@ fn of_logins(asking: &Asking<'_>, operation: &Operation, followed: &Followed) {
     let (stranger, _) = members::vault();
     refused("w", &document(&of(&stranger, HERE)), "not-member");
     let (mut stranger, _) = with_device(&stranger);
-    while stranger.login_signer().records_behind(challenge(place, "w").records).is_empty() {
+    while stranger
+        .login_signer()
+        .records_behind(challenge(place, "w").records)
+        .is_empty()
+    {
         (stranger, _) = with_device(&stranger);
     }
     refused("w", &document(&of(&stranger, HERE)), "other-members");
