@@ -49,8 +49,8 @@ fn rows() -> Vec<Row> {
             (text("%ff"), "name"),
         ]
     };
-    of("account", "no-such-path", name(65));
-    of("vault", "no-such-path", name(65));
+    of("account", "name", name(65));
+    of("vault", "name", name(65));
     of("name", "no-such-path", name(201));
     // The rest of the path is the name of an object all the same.
     of("kind", "name", name(200));
@@ -263,7 +263,13 @@ fn what_is_wrong_with_a_field_is_said() {
                 prepare(place, &operation);
                 let about = format!("{} {field}: {fault}", operation.id());
                 let (path, answer) = ask(&scene, &operation, field, said);
-                match *code {
+                // Nothing is at a path that ends before its only field.
+                let is_cut = *fault == "missing" && operation.path == "/v1/accounts/{account}";
+                let code = match is_cut && field == "account" {
+                    true => "no-such-path",
+                    false => *code,
+                };
+                match code {
                     "" => assert!(
                         answer.status == 400 && answer.body.is_empty() && answer.code() == "none",
                         "{about}: {answer:?}"

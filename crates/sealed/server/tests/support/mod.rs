@@ -192,9 +192,8 @@ pub(crate) fn send(
         .unwrap();
     let first = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     let whole = [first.as_bytes(), head, b"\r\n"].concat();
-    line.write_all(&whole).unwrap();
     // The server may have answered and closed already.
-    let _ = line.write_all(body);
+    let _ = line.write_all(&whole).and_then(|()| line.write_all(body));
     line
 }
 
