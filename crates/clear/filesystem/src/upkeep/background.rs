@@ -14,7 +14,7 @@ use crate::core::{Background, Core, Options, Work, WorkQueue, Worker};
 use crate::drain::drains::drain_all;
 use crate::trees::give_back::give_back;
 use crate::upkeep::compact::reclaim;
-use crate::upkeep::room::bound_waste_early;
+use crate::upkeep::room::{bound_waste_early, wastes_early};
 use crate::upkeep::space::settle;
 use crate::upkeep::urgent::{finish, urgent};
 use crate::{Filesystem, Result};
@@ -58,9 +58,13 @@ fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
             drop(doing);
             // What is written meanwhile is drained and committed in time.
             let is_due = || core.work.is_noted() || Instant::now() >= next;
-            wastes = bound_waste_early(&core, &is_due).unwrap_or(false);
+            if wastes {
+                wastes = bound_waste_early(&core, &is_due).unwrap_or(false);
+            }
             if commit || is_quiet || Instant::now() >= due {
                 let _ = periodic(&core);
+                // Begun here only: while files are removed from the disk, each sync of a file there takes ten times as long.
+                wastes = wastes_early(&core);
                 last_tick = Instant::now();
                 quiet = Quiet::default();
                 quiet.look(&core, options.quiet_interval);

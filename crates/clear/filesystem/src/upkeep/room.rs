@@ -106,7 +106,7 @@ fn wastes(core: &Core, lead: u64) -> bool {
 }
 
 /// Whether the background has to reclaim. (2)
-fn wastes_early(core: &Core) -> bool {
+pub(crate) fn wastes_early(core: &Core) -> bool {
     wastes(core, core.options.thresholds.waste_bytes_max >> LEAD_SHIFT)
 }
 
