@@ -228,6 +228,25 @@ fn damaged_small_files_are_named_and_the_rest_is_readable() {
     assert_eq!(vault.read("/file").unwrap(), b"content");
 }
 
+/// Goal: what is strange among the snapshots is named also in a folder with a file `backup`, which may hold more than its database
+/// knows. Method: a link with the name of a record, of an epoch that the vault does not have. Failed before: nothing was said.
+/// SECURITY.md, claim 8.
+#[test]
+fn a_strange_file_among_the_snapshots_is_named_in_a_backup_too() {
+    let (place, vault) = Place::new();
+    vault.write("/file", "content").unwrap();
+    take(&vault, "one");
+    std::fs::write(place.folder().join("backup"), "").unwrap();
+    assert!(verify(&vault, SHALLOW).is_sound());
+    let name = format!("revisions/{}.7", "ab".repeat(32));
+    std::os::unix::fs::symlink("/etc/hostname", place.folder().join(&name)).unwrap();
+    let report = verify(&vault, SHALLOW);
+    assert!(
+        report.files.iter().any(|one| one.file == name),
+        "{report:?}"
+    );
+}
+
 // ---- going on where one was stopped
 
 const AGAIN: VerifyOptions = VerifyOptions {

@@ -221,6 +221,8 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         let Some((id, epoch)) = record_name(&name) else {
             continue;
         };
+        // What is no regular file no backup has brought.
+        let is_strange = bytes.is_none();
         let opened = bytes.and_then(|bytes| {
             let epoch = strongroom_format::Epoch(epoch);
             let opened = open_revision(&before, epoch, &bytes);
@@ -233,7 +235,9 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
             }
             // An interrupted backup brought it, or left it.
             (None, Some(_)) if brings_more => continue,
-            (_, None) if brings_more && !(oldest.0..=newest.0).contains(&epoch) => continue,
+            (_, None) if brings_more && !is_strange && !(oldest.0..=newest.0).contains(&epoch) => {
+                continue;
+            }
             (Some(_), _) => "it does not open as the record of its revision",
             (None, Some(_)) => {
                 "the database does not list its revision: a snapshot was interrupted, or an older copy of metadata.db was put back"
