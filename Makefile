@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill
+.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -80,6 +80,10 @@ sync-sim: setup ## 5,000 histories of devices that write, sync over a bad line, 
 
 sync-kill: build ## devices of one vault killed with -9 while they sync, two hundred times: all come to the same files
 	tools/sync_kill.py 200
+
+server-fuzz: setup ## requests of every kind to a real server, made by Schemathesis of its OpenAPI document: none is answered as it is not documented; SECONDS=n, SEED=n
+	cargo build --locked --quiet -p strongroom-server
+	tools/server_fuzz.py $(or $(SECONDS),120)
 
 bench: build bench-build ## every row of docs/performance.md: Strongroom, the disk beneath, every peer; an hour (root)
 	target/release/strongroom-bench $(BENCH)

@@ -14,7 +14,8 @@
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
 //! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. Which request gets
+//! which refusal: `operations.rs` of the server, which serves it as an OpenAPI document at `/v1/openapi.json`.
 
 use serde::{Deserialize, Serialize};
 

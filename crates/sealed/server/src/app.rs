@@ -1,4 +1,4 @@
-//! The requests that a server answers; `strongroom_remote::protocol` has the table of them.
+//! The handlers of the requests in `operations.rs`, which also names the refusals of each.
 //!
 //! Takes   requests
 //! Gives   answers
@@ -13,17 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::header::{
     ACCEPT_RANGES, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use futures_util::stream;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
@@ -87,39 +85,6 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The routes.
-    pub(crate) fn router(self: &Arc<Self>) -> Router {
-        let vault = "/v1/vaults/{account}/{vault}";
-        let object = get(read_object).put(create_object).delete(remove_object);
-        Router::new()
-            .route("/healthz", get(async || "alive\n"))
-            .route("/readyz", get(ready))
-            .route(
-                "/v1/what-we-see",
-                get(async || include_str!("what_we_see.txt")),
-            )
-            .route("/v1/accounts/{account}", get(account))
-            .route(&format!("{vault}/objects"), get(list_objects))
-            .route(&format!("{vault}/objects/{{*name}}"), object)
-            .route(&format!("{vault}/publications"), get(publications))
-            .route(&format!("{vault}/publications/events"), get(events))
-            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
-            .fallback(async || Refused(Refusal::NoSuchPath))
-            .layer(middleware::from_fn_with_state(Arc::clone(self), log))
-            .with_state(Arc::clone(self))
-    }
-
-    /// The routes of the address for metrics. Nobody is asked for a token there.
-    pub(crate) fn metrics_router(self: &Arc<Self>) -> Router {
-        Router::new()
-            .route("/healthz", get(async || "alive\n"))
-            .route("/readyz", get(ready))
-            .route("/metrics", get(metrics))
-            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
-            .fallback(async || Refused(Refusal::NoSuchPath))
-            .with_state(Arc::clone(self))
-    }
-
     /// The account in the path, whose token the request shows, and a vault of it.
     async fn authorise(&self, headers: &HeaderMap, account: &str) -> Result<Account, Refused> {
         let token = token_of(headers)?.to_owned();
@@ -172,16 +137,21 @@ fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
 }
 
 /// Writes a line for every request.
-async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     app.requests.fetch_add(1, Ordering::Relaxed);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
     let mut answer = next.run(request).await;
-    if answer.status().is_client_error() && !answer.headers().contains_key(REFUSAL_HEADER) {
+    let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
+    if is_refused && !answer.headers().contains_key(REFUSAL_HEADER) {
         // A path that is no text, for which no handler was asked.
-        answer = Refused(Refusal::Name).into_response();
+        let refusal = match answer.status().is_client_error() {
+            true => Refusal::Name,
+            false => Refusal::Failed,
+        };
+        answer = Refused(refusal).into_response();
     }
     let (method, status) = (method.as_str(), answer.status().as_u16());
     let route = route.as_ref().map_or("", |route| route.as_str());
@@ -197,7 +167,7 @@ async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Respo
     answer
 }
 
-async fn ready(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     let store = Arc::clone(&app.store);
     let is_usable = apart(move || Ok(store.is_usable())).await?;
     match is_usable && !*app.ending.borrow() {
@@ -206,7 +176,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let store = Arc::clone(&app.store);
     let totals = apart(move || store.ledger.totals()).await?;
     let moment = Moment {
@@ -229,7 +199,7 @@ struct AccountDocument {
     objects_max: Option<u64>,
 }
 
-async fn account(
+pub(crate) async fn account(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     headers: HeaderMap,
@@ -245,7 +215,7 @@ async fn account(
     }))
 }
 
-async fn create_object(
+pub(crate) async fn create_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     headers: HeaderMap,
@@ -270,7 +240,7 @@ async fn create_object(
     Ok(named(StatusCode::CREATED.into_response(), account))
 }
 
-async fn read_object(
+pub(crate) async fn read_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     method: Method,
@@ -319,7 +289,7 @@ fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
     answer
 }
 
-async fn remove_object(
+pub(crate) async fn remove_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     headers: HeaderMap,
@@ -331,7 +301,7 @@ async fn remove_object(
     Ok(named(StatusCode::NO_CONTENT.into_response(), account))
 }
 
-async fn list_objects(
+pub(crate) async fn list_objects(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
@@ -351,7 +321,7 @@ async fn list_objects(
     Ok(named(document(&page), account))
 }
 
-async fn publications(
+pub(crate) async fn publications(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
@@ -378,7 +348,7 @@ async fn publications(
     Ok(named(document(&Newest { last }), account))
 }
 
-async fn events(
+pub(crate) async fn events(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
@@ -440,8 +410,12 @@ fn parameters<const N: usize>(
 
 /// A number; 0 if none is said.
 fn number(text: Option<String>) -> Result<u64, Refusal> {
-    let parsed = text.as_deref().unwrap_or("0").parse();
-    parsed.map_err(|_| Refusal::Parameter)
+    let text = text.as_deref().unwrap_or("0");
+    // `parse` would take a plus sign, too.
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().map_err(|_| Refusal::Parameter),
+        false => Err(Refusal::Parameter),
+    }
 }
 
 /// The answer with the name of the account, for the log.
@@ -465,6 +439,9 @@ mod tests {
         for bad in ["x=1", "after", "after=1&after=1"] {
             assert_eq!(of(Some(bad)), Err(Refusal::Parameter), "{bad}");
         }
-        assert_eq!(number(some("-1")), Err(Refusal::Parameter));
+        assert_eq!((number(None), number(some("07"))), (Ok(0), Ok(7)));
+        for bad in ["-1", "+1", "", " 1", "1.0", "18446744073709551616"] {
+            assert_eq!(number(some(bad)), Err(Refusal::Parameter), "{bad}");
+        }
     }
 }

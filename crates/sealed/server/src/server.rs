@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::connections;
 use crate::error::{Error, Result};
+use crate::routes;
 use crate::store::{Store, Use};
 use crate::tls::{Tls, accepting};
 
@@ -91,7 +92,7 @@ impl Server {
         let accepting = connections::run(
             listener,
             acceptor,
-            app.router(),
+            routes::for_clients(&app),
             heard.clone(),
             Arc::clone(&app.metrics),
         );
@@ -100,7 +101,7 @@ impl Server {
             let answering = connections::run(
                 listener,
                 None,
-                app.metrics_router(),
+                routes::for_metrics(&app),
                 heard,
                 Arc::clone(&app.metrics),
             );
