@@ -2,7 +2,7 @@
 //!
 //! Takes   requests
 //! Gives   answers
-//! Never   acts without the token of the account in the path, except for the health pages and `/v1/what-we-see`
+//! Never   acts without the token of the account in the path or of a login there, except for the health pages and `/v1/what-we-see`
 //!
 //! Blocking work runs on threads of its own: nothing here waits for a disk.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::header::{
-    ACCEPT_RANGES, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -25,21 +25,30 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
+use strongroom_remote::login::{ChallengeDocument, LoginDocument, PassDocument, encoded};
 use strongroom_remote::protocol::{
-    Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
+    LOGIN_BYTES_MAX, Newest, REFUSAL_HEADER, Refusal, WAIT_S_MAX, is_part,
 };
 use tokio::sync::watch;
 
 use crate::answers::{Refused, document};
+use crate::authority::{Asked, Authority};
 use crate::download::{bytes_of, range_of};
 use crate::error::Error;
 use crate::files::Incoming;
 use crate::followers::Followers;
-use crate::ledger::{Account, Found, VaultKey};
-use crate::limits::{SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT};
+use crate::ledger::Found;
+use crate::limits::{
+    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
+    SILENCE, TURNS, TURNS_OF_ACCOUNT,
+};
+use crate::login::At;
+use crate::logins::LoggedIn;
 use crate::metrics::{Metrics, Moment};
+use crate::names::Names;
 use crate::request_log;
-use crate::store::Store;
+use crate::rights::{Deed, Kind};
+use crate::store::{Store, is_header};
 use crate::turns::Turns;
 use crate::upload::{Said, Upload, apart};
 
@@ -49,6 +58,11 @@ pub(crate) struct App {
     followers: Followers,
     uploads: Turns,
     downloads: Turns,
+    /// To send the document of a login, and to have a chain of members verified.
+    documents: Turns,
+    chains: Turns,
+    authority: Authority,
+    names: Names,
     /// True once the server ends.
     ending: watch::Receiver<bool>,
     requests: AtomicU64,
@@ -68,12 +82,17 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 type Answer = Result<Response, Refused>;
 
 impl App {
-    pub(crate) fn new(store: Store, ending: watch::Receiver<bool>) -> Arc<Self> {
+    pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
+        let store = Arc::new(store);
         Arc::new(Self {
-            store: Arc::new(store),
+            authority: Authority::new(Arc::clone(&store)),
+            store,
             followers: Followers::default(),
             uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
+            documents: Turns::new(DOCUMENTS_OF_ACCOUNT, DOCUMENTS),
+            chains: Turns::new(CHAINS_OF_ACCOUNT, CHAINS),
+            names,
             ending,
             requests: AtomicU64::new(0),
             metrics: Arc::new(Metrics::new()),
@@ -85,54 +104,15 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The account in the path, whose token the request shows, and a vault of it.
-    async fn authorise(&self, headers: &HeaderMap, account: &str) -> Result<Account, Refused> {
-        let token = token_of(headers)?.to_owned();
-        let account = account.to_owned();
-        if !is_part(&account) {
-            return Err(Refusal::Name.into());
-        }
-        let store = Arc::clone(&self.store);
-        apart(move || store.authorise(&token, &account)).await
-    }
-
-    async fn vault(
-        &self,
-        headers: &HeaderMap,
-        account: &str,
-        vault: &str,
-    ) -> Result<VaultKey, Refused> {
-        let account = self.authorise(headers, account).await?;
-        if !is_part(vault) {
-            return Err(Refusal::Name.into());
-        }
-        Ok(VaultKey {
-            account: account.id,
-            name: vault.to_owned(),
-        })
-    }
-
     /// Creates an object of what came, and lets those hear of it who follow the vault. It blocks.
-    fn create(&self, vault: &VaultKey, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
+    fn create(&self, by: &Asked, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
         let len = incoming.len();
-        let last = self.store.create(vault, name, incoming)?;
+        let last = self.store.create((&by.key, &by.by), name, incoming)?;
         self.metrics.received(len);
         if name.split().0 == Some("publications") {
-            self.followers.publish(vault, last);
+            self.followers.publish(&by.key, last);
         }
         Ok(())
-    }
-}
-
-fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
-    let value = headers.get(AUTHORIZATION).ok_or(Refusal::NoToken)?;
-    let token = value.to_str().ok().and_then(|text| {
-        let (scheme, token) = text.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(token)
-    });
-    match token {
-        Some(token) if !token.is_empty() && token.len() <= TOKEN_BYTES_MAX => Ok(token),
-        _ => Err(Refusal::WrongToken),
     }
 }
 
@@ -204,7 +184,7 @@ pub(crate) async fn account(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Answer {
-    let account = app.authorise(&headers, &name).await?;
+    let account = app.authority.authorise(&headers, &name).await?.account;
     let limit = |max: u64| (max < i64::MAX as u64).then_some(max);
     Ok(document(&AccountDocument {
         bytes: account.used.bytes,
@@ -221,22 +201,30 @@ pub(crate) async fn create_object(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
     let said = Said::by(&headers)?;
     let upload = Upload::new(body, said);
-    let (store, key, object) = (Arc::clone(&app.store), vault.clone(), name.clone());
-    let may = apart(move || store.may_create(&key, &object, said.len)).await;
+    let (store, asked, object) = (Arc::clone(&app.store), by.clone(), name.clone());
+    let may = apart(move || store.may_create((&asked.key, &asked.by), &object, said.len)).await;
     if let Err(Refused(refusal)) = may {
         return Err(upload.refuse(refusal).await);
     }
-    let _turn = match app.uploads.take(vault.account).await {
+    let _turn = match app.uploads.take(by.key.account).await {
         Ok(turn) => turn,
         Err(refusal) => return Err(upload.refuse(refusal).await),
     };
     let incoming = upload.into_file(&app.store.files, said).await?;
+    let chain = match is_header(&name) {
+        true => Some(app.chains.take(by.key.account).await?),
+        false => None,
+    };
     // From here on all of it is carried out even if nobody waits for the answer.
-    apart(move || app.create(&vault, &name, incoming)).await?;
+    let create = move || {
+        let _chain = chain;
+        app.create(&by, &name, incoming)
+    };
+    apart(create).await?;
     Ok(named(StatusCode::CREATED.into_response(), account))
 }
 
@@ -246,9 +234,10 @@ pub(crate) async fn read_object(
     method: Method,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
-    let store = Arc::clone(&app.store);
+    by.may(Deed::Read(Kind::of(&name)))?;
+    let (store, vault) = (Arc::clone(&app.store), by.key);
     if method == Method::HEAD {
         let found = apart(move || store.find(&vault, &name)).await?;
         let found = found.ok_or(Refusal::NoObject)?;
@@ -294,10 +283,10 @@ pub(crate) async fn remove_object(
     Path((account, vault, name)): Path<(String, String, String)>,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
     let store = Arc::clone(&app.store);
-    apart(move || store.remove(&vault, &name)).await?;
+    apart(move || store.remove((&by.key, &by.by), &name)).await?;
     Ok(named(StatusCode::NO_CONTENT.into_response(), account))
 }
 
@@ -307,7 +296,7 @@ pub(crate) async fn list_objects(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let [kind, after] = parameters(query.as_deref(), ["kind", "after"])?;
     let kind = kind
         .filter(|kind| is_part(kind))
@@ -316,8 +305,9 @@ pub(crate) async fn list_objects(
     if !after.is_empty() && ObjectName::new(format!("{kind}/{after}")).is_err() {
         return Err(Refusal::Parameter.into());
     }
+    by.may(Deed::Read(Kind::of_kind(&kind)))?;
     let store = Arc::clone(&app.store);
-    let page = apart(move || store.page(&vault, &kind, &after)).await?;
+    let page = apart(move || store.page(&by.key, &kind, &after)).await?;
     Ok(named(document(&page), account))
 }
 
@@ -327,14 +317,15 @@ pub(crate) async fn publications(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
+    by.may(Deed::Follow)?;
     let [after, wait] = parameters(query.as_deref(), ["after", "wait"])?;
     let after = number(after)?;
     let wait = Duration::from_secs(number(wait)?.min(WAIT_S_MAX));
     // First it follows, then it looks: what comes between is heard of.
-    let mut follower = app.followers.follow(&vault);
-    let store = Arc::clone(&app.store);
-    let mut last = apart(move || store.last(&vault)).await?;
+    let mut follower = app.followers.follow(&by.key);
+    let (store, key) = (Arc::clone(&app.store), by.key.clone());
+    let mut last = apart(move || store.last(&key)).await?;
     if last <= after && !wait.is_zero() {
         let mut ending = app.ending.clone();
         let heard = async {
@@ -344,6 +335,11 @@ pub(crate) async fn publications(
             }
         };
         last = tokio::time::timeout(wait, heard).await.unwrap_or(last);
+        // Who was removed meanwhile does not hear of it.                                        [11.11.6]
+        app.authority
+            .rights(&by.key, &by.by)
+            .await?
+            .allow(Deed::Follow)?;
     }
     Ok(named(document(&Newest { last }), account))
 }
@@ -354,32 +350,116 @@ pub(crate) async fn events(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
+    by.may(Deed::Follow)?;
     let [after] = parameters(query.as_deref(), ["after"])?;
     let known = number(after)?;
-    let follower = app.followers.follow(&vault);
-    let store = Arc::clone(&app.store);
-    let last = apart(move || store.last(&vault)).await?;
+    let follower = app.followers.follow(&by.key);
+    let (store, key) = (Arc::clone(&app.store), by.key.clone());
+    let last = apart(move || store.last(&key)).await?;
     let ending = app.ending.clone();
     let first = (last > known).then_some(last);
-    let state = (follower, ending, first, known);
+    // For no longer than a login is good: whoever still may asks again.
+    let end = tokio::time::Instant::now() + LOGIN;
+    let state = (follower, ending, first, known, app, by);
     let events = stream::unfold(
         state,
-        |(mut follower, mut ending, first, known)| async move {
+        move |(mut follower, mut ending, first, known, app, by)| async move {
             let newest = match first {
                 Some(newest) => newest,
                 None => tokio::select! {
                     newest = follower.behind(known) => newest,
                     _ = ending.wait_for(|ending| *ending) => return None,
+                    () = tokio::time::sleep_until(end) => return None,
                 },
             };
+            // Who was removed meanwhile does not hear of it.                                    [11.11.6]
+            let rights = app.authority.rights(&by.key, &by.by).await.ok()?;
+            rights.allow(Deed::Follow).ok()?;
             let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
             let event = Event::default().id(newest.to_string()).data(text);
-            Some((Ok::<_, Infallible>(event), (follower, ending, None, newest)))
+            let state = (follower, ending, None, newest, app, by);
+            Some((Ok::<_, Infallible>(event), state))
         },
     );
     let events = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE));
     Ok(named(events.into_response(), account))
+}
+
+pub(crate) async fn challenge(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let (key, _) = app
+        .authority
+        .before_login(&headers, &account, &vault)
+        .await?;
+    let (store, of_store) = (Arc::clone(&app.store), key.clone());
+    let records = apart(move || store.records_noted(&of_store)).await?;
+    let issued = app.authority.logins.challenge(&key, Instant::now())?;
+    let challenge = ChallengeDocument {
+        nonce: encoded(&issued.nonce),
+        issued_s: issued.issued_s,
+        valid_s: CHALLENGE.as_secs(),
+        records,
+    };
+    Ok(named(document(&challenge), account))
+}
+
+pub(crate) async fn log_in(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let (key, account_token) = app
+        .authority
+        .before_login(&headers, &account, &vault)
+        .await?;
+    // Before the document comes: it takes memory.
+    let _document = app.documents.take(key.account).await?;
+    let came = axum::body::to_bytes(body, LOGIN_BYTES_MAX);
+    let came = tokio::time::timeout(SILENCE, came).await;
+    let came = came.map_err(|_| Refusal::Slow)?;
+    let came = came.map_err(|_| Refusal::TooLong)?;
+    let login: LoginDocument = serde_json::from_slice(&came).map_err(|_| Refusal::Parameter)?;
+    let (nonce, signed) = login.signed().ok_or(Refusal::Parameter)?;
+    let issued = app
+        .authority
+        .logins
+        .answered(&nonce, &key, Instant::now())?;
+    if !app.names.has(&login.server) {
+        return Err(Refusal::OtherServer.into());
+    }
+    let at = At {
+        server: login.server,
+        account: account.clone(),
+        nonce,
+        issued_s: issued.issued_s,
+        valid_s: CHALLENGE.as_secs(),
+    };
+    // It ends with the work, also if nobody waits for the answer any more.
+    let turn = app.chains.take(key.account).await?;
+    let (store, of_store) = (Arc::clone(&app.store), key.clone());
+    let asker = apart(move || {
+        let _turn = turn;
+        store.log_in(&of_store, &at, &signed)
+    });
+    let login = LoggedIn {
+        asker: asker.await?,
+        vault: key,
+        account_token,
+    };
+    let pass = app.authority.logins.begin(login, Instant::now())?;
+    let pass = PassDocument {
+        token: pass.reveal().to_owned(),
+        valid_s: LOGIN.as_secs(),
+    };
+    let mut answer = document(&pass);
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(named(answer, account))
 }
 
 fn object_name(name: String) -> Result<ObjectName, Refusal> {

@@ -1,34 +1,36 @@
 //! The OpenAPI document of a server.
 //!
-//! Takes   the table of requests, the refusals and the limits of the protocol
+//! Takes   the table of requests, the refusals and the limits of the protocol; the schemas of documents (`openapi/schemas.rs`)
 //! Gives   the document, the same at every time
 //! Never   says what one server has: it is the same for all of one version
 //!
 //! `docs/openapi.json` is a copy; a test compares it.
+
+mod schemas;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use strongroom_remote::limits::NAME_BYTES_MAX;
 use strongroom_remote::protocol::{
-    HASH_HEADER, PAGE_NAMES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
+    HASH_HEADER, LOGIN_BYTES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
     TOKEN_BYTES_MAX, WAIT_S_MAX,
 };
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::{AllOfBuilder, SchemaType};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
-    ArrayBuilder, ComponentsBuilder, Content, Header, HeaderBuilder, InfoBuilder, KnownFormat,
-    ObjectBuilder, OneOfBuilder, OpenApiBuilder, PathsBuilder, Ref, RefOr, Response,
-    ResponseBuilder, Schema, SchemaFormat, SecurityRequirement, Type,
+    ComponentsBuilder, Content, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OneOfBuilder,
+    OpenApiBuilder, PathsBuilder, Ref, RefOr, Response, ResponseBuilder, Schema,
+    SecurityRequirement,
 };
 use utoipa::openapi::{path, request_body};
 
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::operations::{Body, Field, OPERATIONS, Operation, Outcome, Verb};
+use schemas::{binary, number, problem_name, schemas, text, word};
 
 /// The version of the protocol, which is in its paths.
 const VERSION: &str = "1";
@@ -76,7 +78,7 @@ fn made() -> String {
     let security = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(format!(
-            "The token of the account in the path, of at most {TOKEN_BYTES_MAX} bytes"
+            "The token of the account in the path, or of a login to the vault there, of at most {TOKEN_BYTES_MAX} bytes"
         )))
         .build();
     let mut components = ComponentsBuilder::new()
@@ -112,6 +114,7 @@ fn method(verb: Verb) -> HttpMethod {
         Verb::Get => HttpMethod::Get,
         Verb::Head => HttpMethod::Head,
         Verb::Put => HttpMethod::Put,
+        Verb::Post => HttpMethod::Post,
         Verb::Delete => HttpMethod::Delete,
     }
 }
@@ -134,9 +137,11 @@ fn described(
         let name = parameter(*field).0;
         described = described.parameter_ref(Ref::new(format!("#/components/parameters/{name}")));
     }
-    if operation.body == Body::Object {
-        described = described.request_body(Some(object_body()));
-    }
+    described = described.request_body(match operation.body {
+        Body::None => None,
+        Body::Object => Some(object_body()),
+        Body::Login => Some(login_body()),
+    });
     if operation.needs_token() {
         let none: [&str; 0] = [];
         described = described.security(SecurityRequirement::new(TOKEN, none));
@@ -175,7 +180,19 @@ fn object_body() -> request_body::RequestBody {
         .build()
 }
 
+fn login_body() -> request_body::RequestBody {
+    let login = RefOr::<Schema>::Ref(Ref::from_schema_name("Login"));
+    RequestBodyBuilder::new()
+        .description(Some(format!(
+            "At most {LOGIN_BYTES_MAX} bytes, whatever the type that is said"
+        )))
+        .content(JSON, Content::new(Some(login)))
+        .required(Some(utoipa::openapi::Required::True))
+        .build()
+}
+
 const OCTETS: &str = "application/octet-stream";
+const JSON: &str = "application/json";
 
 /// The answers to requests that were refused for one of these reasons, which have one status.
 fn refused(refusals: &[Refusal]) -> Response {
@@ -221,15 +238,19 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Part => ("206", "The part that was asked for"),
         Outcome::Created => ("201", "It is created, and durable"),
         Outcome::Removed => ("204", "There is none of that name any more"),
+        Outcome::Challenge => ("200", "The challenge"),
+        Outcome::Pass => ("200", "The token of the login"),
     };
     let mut response = ResponseBuilder::new().description(description);
     let named = |name: &str| RefOr::Ref(Ref::from_schema_name(name));
     let content: Option<(&str, RefOr<Schema>)> = match outcome {
         Outcome::Text => Some(("text/plain", text().into())),
-        Outcome::Document => Some(("application/json", ObjectBuilder::new().into())),
-        Outcome::Account => Some(("application/json", named("Account"))),
-        Outcome::Page => Some(("application/json", named("Page"))),
-        Outcome::Newest => Some(("application/json", named("Newest"))),
+        Outcome::Document => Some((JSON, ObjectBuilder::new().into())),
+        Outcome::Account => Some((JSON, named("Account"))),
+        Outcome::Page => Some((JSON, named("Page"))),
+        Outcome::Newest => Some((JSON, named("Newest"))),
+        Outcome::Challenge => Some((JSON, named("Challenge"))),
+        Outcome::Pass => Some((JSON, named("Pass"))),
         Outcome::Events => Some(("text/event-stream", text().into())),
         Outcome::Object | Outcome::Part => Some((OCTETS, binary().into())),
         Outcome::Created | Outcome::Removed => None,
@@ -245,6 +266,7 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
             "content-range",
             "strongroom-created",
         ],
+        Outcome::Pass => &["cache-control"],
         _ => &[],
     };
     for name in has {
@@ -394,141 +416,6 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
         .schema(Some(schema))
         .description(Some(description));
     (component, parameter.build())
-}
-
-fn text() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
-
-fn binary() -> ObjectBuilder {
-    text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
-}
-
-/// A name, or a part of one, as `ObjectName` admits it.
-fn word(bytes_max: usize) -> ObjectBuilder {
-    text()
-        .pattern(Some("^[a-z0-9-][a-z0-9.-]*$"))
-        .min_length(Some(1))
-        .max_length(Some(bytes_max))
-}
-
-fn number() -> ObjectBuilder {
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .format(Some(SchemaFormat::Custom("uint64".to_owned())))
-        .minimum(Some(0_u64))
-        .maximum(Some(u64::MAX))
-}
-
-fn problem_name(refusal: Refusal) -> String {
-    format!("Problem-{}", refusal.code())
-}
-
-/// The documents in answers. Tests compare every answer that they get with them.
-fn schemas() -> Vec<(String, RefOr<Schema>)> {
-    let limit = |what: &str| {
-        number()
-            .schema_type(SchemaType::from_iter([Type::Integer, Type::Null]))
-            .description(Some(format!(
-                "{what} that it may have; null without a limit"
-            )))
-    };
-    let object = |properties: Vec<(&str, RefOr<Schema>)>| -> RefOr<Schema> {
-        let object = properties
-            .into_iter()
-            .fold(ObjectBuilder::new(), |object, (name, schema)| {
-                object.property(name, schema).required(name)
-            });
-        object.into()
-    };
-    let said = |schema: ObjectBuilder, what: &str| -> RefOr<Schema> {
-        schema.description(Some(what)).into()
-    };
-    let page = ArrayBuilder::new()
-        .items(Ref::from_schema_name("PageObject"))
-        .max_items(Some(PAGE_NAMES_MAX))
-        .description(Some("In order of their names"));
-    let mut schemas = vec![
-        (
-            "Account",
-            object(vec![
-                ("name", said(word(PART_BYTES_MAX), "Its name")),
-                ("bytes", said(number(), "Bytes of its objects")),
-                ("objects", said(number(), "Its objects")),
-                ("bytes_max", limit("Bytes").into()),
-                ("objects_max", limit("Objects").into()),
-            ]),
-        ),
-        (
-            "Page",
-            object(vec![
-                ("objects", page.into()),
-                (
-                    "more",
-                    said(
-                        ObjectBuilder::new().schema_type(Type::Boolean),
-                        "Whether there are more behind the last",
-                    ),
-                ),
-            ]),
-        ),
-        (
-            "PageObject",
-            object(vec![
-                (
-                    "name",
-                    said(word(NAME_BYTES_MAX - 2), "Its name below the kind"),
-                ),
-                ("len", said(number(), "Its length in bytes")),
-                (
-                    "created_s",
-                    said(number(), "The second since 1970 in which it came"),
-                ),
-            ]),
-        ),
-        (
-            "Newest",
-            object(vec![("last", said(number(), "0 before the first"))]),
-        ),
-        (
-            "Problem",
-            object(vec![
-                (
-                    "type",
-                    said(text(), "`urn:strongroom:problem:` and the code"),
-                ),
-                ("title", said(text(), "What is wrong, in a sentence")),
-                ("status", said(number(), "The status of the answer")),
-                ("code", said(text(), "Which refusal it is")),
-            ]),
-        ),
-    ]
-    .into_iter()
-    .map(|(name, schema)| (name.to_owned(), schema))
-    .collect::<Vec<_>>();
-    let named = OPERATIONS.iter().flat_map(Operation::refusals);
-    for refusal in named.chain([Refusal::NoSuchPath, Refusal::NoSuchMethod]) {
-        schemas.push((problem_name(refusal), problem(refusal)));
-    }
-    schemas
-}
-
-/// The document of one refusal.
-fn problem(refusal: Refusal) -> RefOr<Schema> {
-    let problem = refusal.problem();
-    let only = |value: &str| text().enum_values(Some([value]));
-    let status = ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .enum_values(Some([problem.status]));
-    let own = ObjectBuilder::new()
-        .property("type", only(&problem.kind))
-        .property("status", status)
-        .property("code", only(&problem.code));
-    AllOfBuilder::new()
-        .item(Ref::from_schema_name("Problem"))
-        .item(own)
-        .description(Some(refusal.title()))
-        .into()
 }
 
 const _: () = assert!(

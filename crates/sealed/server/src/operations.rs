@@ -24,6 +24,8 @@ pub(crate) enum Endpoint {
     Remove,
     Publications,
     Events,
+    Challenge,
+    LogIn,
 }
 
 /// The methods of the table. HEAD is answered wherever GET is; an entry of its own says what is different then.
@@ -32,6 +34,7 @@ pub(crate) enum Verb {
     Get,
     Head,
     Put,
+    Post,
     Delete,
 }
 
@@ -70,6 +73,8 @@ pub(crate) enum Outcome {
     Part,
     Created,
     Removed,
+    Challenge,
+    Pass,
 }
 
 /// Whether a request has a body.
@@ -77,6 +82,7 @@ pub(crate) enum Outcome {
 pub(crate) enum Body {
     None,
     Object,
+    Login,
 }
 
 /// A path as clients spell it, with the fields that are in it.
@@ -111,7 +117,7 @@ impl Operation {
         self.refusals.iter().copied().flatten().copied()
     }
 
-    /// Whether a request needs the token of the account.
+    /// Whether a request needs a token.
     pub(crate) fn needs_token(&self) -> bool {
         self.refusals().any(|refusal| refusal == Refusal::NoToken)
     }
@@ -121,11 +127,19 @@ impl Operation {
 const OF_ACCOUNT: &[Refusal] = &[
     Refusal::NoToken,
     Refusal::WrongToken,
+    Refusal::LoginOver,
     Refusal::OtherAccount,
     Refusal::Suspended,
     Refusal::Name,
     Refusal::Busy,
     Refusal::Failed,
+];
+
+/// What every request can meet that is about the objects of a vault: the server may follow it.
+const OF_VAULT: &[Refusal] = &[
+    Refusal::LoginNeeded,
+    Refusal::OtherVault,
+    Refusal::DeviceRemoved,
 ];
 
 /// What reads no disk and asks nobody.
@@ -147,6 +161,8 @@ const OBJECT_FORMS: &[Form] = &[
 ];
 const PUBLICATIONS: &str = "/v1/vaults/{account}/{vault}/publications";
 const EVENTS: &str = "/v1/vaults/{account}/{vault}/publications/events";
+const CHALLENGE: &str = "/v1/vaults/{account}/{vault}/challenge";
+const LOGIN: &str = "/v1/vaults/{account}/{vault}/login";
 
 /// A page that everybody may read.
 const fn public(
@@ -244,7 +260,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::ListedKind, Field::AfterName],
         body: Body::None,
         outcomes: &[Outcome::Page],
-        refusals: &[OF_ACCOUNT, &[Refusal::Parameter]],
+        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::Parameter]],
     },
     Operation {
         endpoint: Endpoint::Create,
@@ -260,7 +276,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         outcomes: &[Outcome::Created],
         refusals: &[
             OF_ACCOUNT,
+            OF_VAULT,
             &[
+                Refusal::OnlyDevices,
+                Refusal::OtherMembers,
+                Refusal::WrongHeader,
                 Refusal::NoLength,
                 Refusal::TooLong,
                 Refusal::Length,
@@ -287,7 +307,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::Range],
         body: Body::None,
         outcomes: &[Outcome::Object, Outcome::Part],
-        refusals: &[OF_ACCOUNT, &[Refusal::NoObject, Refusal::Range]],
+        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::NoObject, Refusal::Range]],
     },
     Operation {
         endpoint: Endpoint::Read,
@@ -300,7 +320,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[],
         body: Body::None,
         outcomes: &[Outcome::Object],
-        refusals: &[OF_ACCOUNT, &[Refusal::NoObject]],
+        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::NoObject]],
     },
     Operation {
         endpoint: Endpoint::Remove,
@@ -313,7 +333,16 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[],
         body: Body::None,
         outcomes: &[Outcome::Removed],
-        refusals: &[OF_ACCOUNT, &[Refusal::NewestStays, Refusal::DiskFull]],
+        refusals: &[
+            OF_ACCOUNT,
+            OF_VAULT,
+            &[
+                Refusal::OnlyDevices,
+                Refusal::Stays,
+                Refusal::NewestStays,
+                Refusal::DiskFull,
+            ],
+        ],
     },
     Operation {
         endpoint: Endpoint::Publications,
@@ -329,14 +358,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::AfterNumber, Field::Wait],
         body: Body::None,
         outcomes: &[Outcome::Newest],
-        refusals: &[OF_ACCOUNT, &[Refusal::Parameter]],
+        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::Parameter]],
     },
     Operation {
         endpoint: Endpoint::Events,
         verb: Verb::Get,
         id: "followPublications",
         summary: "The number of the newest publication whenever it changes, as server-sent events",
-        description: "The data of each event is a document `Newest`. The answer ends with the server.",
+        description: "The data of each event is a document `Newest`. The answer ends with the server, or after a quarter of an hour.",
         route: EVENTS,
         forms: &[Form {
             path: EVENTS,
@@ -345,7 +374,54 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::AfterNumber],
         body: Body::None,
         outcomes: &[Outcome::Events],
-        refusals: &[OF_ACCOUNT, &[Refusal::Parameter]],
+        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::Parameter]],
+    },
+    Operation {
+        endpoint: Endpoint::Challenge,
+        verb: Verb::Post,
+        id: "challenge",
+        summary: "A challenge for who wants to log in to a vault",
+        description: "It shows the token of the account. The challenge can be answered once.",
+        route: CHALLENGE,
+        forms: &[Form {
+            path: CHALLENGE,
+            fields: IN_VAULT,
+        }],
+        fields: &[],
+        body: Body::None,
+        outcomes: &[Outcome::Challenge],
+        refusals: &[OF_ACCOUNT, &[Refusal::NoHeader]],
+    },
+    Operation {
+        endpoint: Endpoint::LogIn,
+        verb: Verb::Post,
+        id: "logIn",
+        summary: "Logs in a device or a key slot of a vault",
+        description: "It shows the token of the account, and gives one for this vault alone. What is signed: `spec/11-sync.md`, 11.11. \
+            From the first login of a member on the server follows the vault: then the token of the account alone is good for a first fetch and a pairing.",
+        route: LOGIN,
+        forms: &[Form {
+            path: LOGIN,
+            fields: IN_VAULT,
+        }],
+        fields: &[],
+        body: Body::Login,
+        outcomes: &[Outcome::Pass],
+        refusals: &[
+            OF_ACCOUNT,
+            &[
+                Refusal::TooLong,
+                Refusal::Slow,
+                Refusal::Parameter,
+                Refusal::NoChallenge,
+                Refusal::OtherServer,
+                Refusal::WrongLogin,
+                Refusal::DeviceRemoved,
+                Refusal::NotMember,
+                Refusal::OtherMembers,
+                Refusal::NoHeader,
+            ],
+        ],
     },
 ];
 

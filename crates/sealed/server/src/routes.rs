@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
-use axum::routing::{MethodRouter, delete, get, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use strongroom_remote::protocol::Refusal;
 
 use crate::answers::Refused;
@@ -55,6 +55,8 @@ fn handler(of: Endpoint) -> MethodRouter<Arc<App>> {
         Endpoint::Remove => delete(app::remove_object),
         Endpoint::Publications => get(app::publications),
         Endpoint::Events => get(app::events),
+        Endpoint::Challenge => post(app::challenge),
+        Endpoint::LogIn => post(app::log_in),
     }
 }
 

@@ -1,11 +1,16 @@
 //! Every field of every request of the OpenAPI document: missing, too long, of a wrong type, in a wrong encoding.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "support/members.rs"]
+mod members;
 mod support;
 
 use std::collections::BTreeSet;
 use std::net::Shutdown;
 
+use members::{HERE, answer_of, challenge, push_first};
+use strongroom_crypto::Keyring;
+use strongroom_remote::protocol::LOGIN_BYTES_MAX;
 use support::document::{Operation, check, operations};
 use support::{Answer, Place, answer, first, send};
 
@@ -109,16 +114,44 @@ fn rows() -> Vec<Row> {
             (with_bad_byte("byte"), "hash"),
         ],
     );
+    // What can be wrong inside of it: `logins.rs`.
+    of(
+        "login",
+        "parameter",
+        [
+            (vec![b' '; LOGIN_BYTES_MAX + 1], "too-long"),
+            (text("[]"), "parameter"),
+            (with_bad_byte("{"), "parameter"),
+        ],
+    );
     let beyond = Said::Value(text("67108865"));
     rows.push(("content-length", "beyond the limit", beyond, "too-long"));
     rows
 }
 
-/// What is good for a field.
-fn good(field: &str, place: &Place) -> Vec<u8> {
+/// A server, and the keys of a vault `w` there, in which somebody can log in.
+struct Scene {
+    place: Place,
+    keyring: Keyring,
+}
+
+/// Whether the request is about a login: who is logged in to a vault is asked for more than the token of the account.
+fn is_login(operation: &Operation) -> bool {
+    matches!(operation.id(), "challenge" | "logIn")
+}
+
+/// What is good for a field of that request.
+fn good(field: &str, operation: &Operation, scene: &Scene) -> Vec<u8> {
+    let place = &scene.place;
     let value = match field {
         "account" => "anna".to_owned(),
+        "vault" if is_login(operation) => "w".to_owned(),
         "vault" => "v".to_owned(),
+        "login" => {
+            let challenge = challenge(place, "w");
+            let document = answer_of(&scene.keyring, (HERE, "anna", "w"), &challenge);
+            serde_json::to_string(&document).unwrap()
+        }
         "name" | "name-in-kind" => "a".to_owned(),
         "kind" | "listed-kind" => "segments".to_owned(),
         "after-name" => String::new(),
@@ -139,17 +172,21 @@ fn fields_of(operation: &Operation) -> Vec<&'static str> {
     if operation.needs_token() {
         fields.push("token");
     }
-    if operation.own.get("requestBody").is_some() {
-        fields.extend(["content-length", "body"]);
+    if let Some(body) = operation.own.get("requestBody") {
+        match body["content"].get("application/json") {
+            Some(_) => fields.push("login"),
+            None => fields.extend(["content-length", "body"]),
+        }
     }
     fields
 }
 
 /// Asks with this said of `faulty`, and what is good of all other fields.
-fn ask(place: &Place, operation: &Operation, faulty: &str, said: &Said) -> (String, Answer) {
+fn ask(scene: &Scene, operation: &Operation, faulty: &str, said: &Said) -> (String, Answer) {
+    let place = &scene.place;
     let value = |field: &str| match said {
-        _ if field != faulty => Some(good(field, place)),
-        Said::Good => Some(good(field, place)),
+        _ if field != faulty => Some(good(field, operation, scene)),
+        Said::Good => Some(good(field, operation, scene)),
         Said::Missing => None,
         Said::Value(value) => Some(value.clone()),
     };
@@ -187,6 +224,10 @@ fn ask(place: &Place, operation: &Operation, faulty: &str, said: &Said) -> (Stri
         line("content-length", value("content-length"));
         body = value("body").unwrap_or_default();
     }
+    if others.contains(&"login") {
+        body = value("login").unwrap_or_default();
+        line("content-length", Some(body.len().to_string().into_bytes()));
+    }
     let sent = send(place.address(), operation.method, &path, &head, &body);
     if others.contains(&"body") && body.is_empty() {
         sent.shutdown(Shutdown::Write).unwrap();
@@ -204,7 +245,13 @@ fn ask(place: &Place, operation: &Operation, faulty: &str, said: &Said) -> (Stri
 /// Method: the fields are those of the document; one at a time is wrong.
 #[test]
 fn what_is_wrong_with_a_field_is_said() {
-    let place = Place::new();
+    let (keyring, _) = members::vault();
+    let scene = Scene {
+        place: Place::new(),
+        keyring,
+    };
+    let place = &scene.place;
+    push_first(&*place.vault("w"), &scene.keyring);
     let rows = rows();
     let mut asked = BTreeSet::new();
     let mut created = 0;
@@ -213,9 +260,9 @@ fn what_is_wrong_with_a_field_is_said() {
             let own: Vec<_> = rows.iter().filter(|row| row.0 == field).collect();
             assert!(own.len() >= 4, "say what can be wrong with {field}");
             for (_, fault, said, code) in own {
-                prepare(&place, &operation);
+                prepare(place, &operation);
                 let about = format!("{} {field}: {fault}", operation.id());
-                let (path, answer) = ask(&place, &operation, field, said);
+                let (path, answer) = ask(&scene, &operation, field, said);
                 // Nothing is at a path that ends before its only field.
                 let is_cut = *fault == "missing" && operation.path == "/v1/accounts/{account}";
                 let code = match is_cut && field == "account" {
@@ -239,8 +286,8 @@ fn what_is_wrong_with_a_field_is_said() {
             }
         }
         // And with nothing wrong it is carried out.
-        prepare(&place, &operation);
-        let (path, answer) = ask(&place, &operation, "", &Said::Good);
+        prepare(place, &operation);
+        let (path, answer) = ask(&scene, &operation, "", &Said::Good);
         assert!(answer.status < 300, "{path}: {answer:?}");
         check(operation.method, &path, &answer);
     }

@@ -2,6 +2,8 @@
 //! `support/document.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "support/members.rs"]
+mod members;
 mod support;
 
 use std::cell::RefCell;
@@ -9,7 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
 use std::path::Path;
 
-use strongroom_remote::ObjectName;
+use members::{HERE, answer_of, challenge, pass, push_first, slot_of, with_device};
+use strongroom_crypto::{Keyring, SystemRandom};
+use strongroom_remote::login::LoginDocument;
+use strongroom_remote::protocol::LOGIN_BYTES_MAX;
+use strongroom_remote::{Created, ObjectName};
 use strongroom_server::{Quota, Standing, openapi_document};
 use support::document::{METHODS, Operation, check, operations};
 use support::{Place, accounts, answer, ask, said, send};
@@ -167,8 +173,9 @@ impl Asking<'_> {
 #[test]
 fn each_refusal_of_the_document_is_given() {
     /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug.
-    const LEFT: [(&str, &str); 5] = [
+    const LEFT: [(&str, &str); 6] = [
         ("createObject", "slow"),
+        ("logIn", "slow"),
         ("createObject", "disk-full"),
         ("removeObject", "disk-full"),
         ("", "busy"),
@@ -196,9 +203,18 @@ fn each_refusal_of_the_document_is_given() {
             .create(&ObjectName::new(name).unwrap(), bytes)
             .unwrap();
     }
+    let followed = Followed::new(&place);
     for operation in operations().filter(Operation::needs_token) {
         of_identities(&asking, &operation);
+        if operation.codes().contains("login-needed") {
+            of_members(&asking, &operation, &followed);
+        }
         match operation.id() {
+            "challenge" => {
+                let head = Asking::bearer(&place.token);
+                asking.refused(&operation, &path_of(&operation), &head, b"", "no-header");
+            }
+            "logIn" => of_logins(&asking, &operation, &followed),
             id if id.starts_with("createObject") => of_creation(&asking, &operation),
             id if id.starts_with("readObject") => {
                 let head = Asking::bearer(&place.token);
@@ -216,6 +232,9 @@ fn each_refusal_of_the_document_is_given() {
             }
             // In the form of a path without a kind, the slash of the name is escaped.
             id if id.starts_with("removeObject") => {
+                let head = Asking::bearer(&followed.device);
+                let header = in_followed(&of_header(&operation, &members::header(&followed.one).0));
+                asking.refused(&operation, &header, &head, b"", "stays");
                 let newest = of_publication(&operation, 1);
                 let head = Asking::bearer(&place.token);
                 asking.refused(&operation, &newest, &head, b"", "newest-stays");
@@ -259,6 +278,136 @@ fn of_publication(operation: &Operation, number: u64) -> String {
     }
 }
 
+/// The path of a header in the form of `operation`.
+fn of_header(operation: &Operation, name: &ObjectName) -> String {
+    let (_, last) = name.split();
+    match operation.path.contains("{kind}") {
+        true => path_to(operation, last).replace("segments", "headers"),
+        false => path_to(operation, &format!("headers%2f{last}")),
+    }
+}
+
+/// The same path in the vault that is followed.
+fn in_followed(path: &str) -> String {
+    path.replace("/anna/v/", "/anna/w/")
+}
+
+/// A vault `w` that the server follows, and tokens of logins there.
+struct Followed {
+    one: Keyring,
+    device: String,
+    slot: String,
+    /// Of a device that was removed since, with its keys.
+    removed: String,
+    two: Keyring,
+}
+
+impl Followed {
+    fn new(place: &Place) -> Self {
+        let (one, secret) = members::vault();
+        let (one, two) = with_device(&one);
+        push_first(&*place.vault("w"), &one);
+        let removed = pass(place, "w", &two);
+        let slot = pass(place, "w", &slot_of(&one, &secret));
+        let device = two.device().unwrap();
+        let one = one.revoke_device(device, &SystemRandom).unwrap().keyring;
+        let remote = members::as_member(place, "w", &one);
+        let put = members::put_header(&*remote, &one).unwrap();
+        assert_eq!(put, Created::New);
+        let device = pass(place, "w", &one);
+        Self {
+            one,
+            device,
+            slot,
+            removed,
+            two,
+        }
+    }
+}
+
+/// Refusals of every request about what a vault has, if the server follows it.
+fn of_members(asking: &Asking<'_>, operation: &Operation, followed: &Followed) {
+    let path = path_of(operation);
+    let of_followed = in_followed(&path);
+    let (body, said): (&[u8], _) = match operation.method {
+        "PUT" => (b"a", said(b"a")),
+        _ => (b"", String::new()),
+    };
+    let refused = |path: &str, token: &str, code| {
+        let head = format!("{}{said}", Asking::bearer(token));
+        asking.refused(operation, path, &head, body, code);
+    };
+    refused(&of_followed, &asking.place.token, "login-needed");
+    refused(&of_followed, &followed.removed, "device-removed");
+    refused(&path, &followed.device, "other-vault");
+    if matches!(operation.method, "PUT" | "DELETE") {
+        refused(&of_followed, &followed.slot, "only-devices");
+    }
+    if operation.method == "PUT" {
+        let other = ObjectName::new("headers/a").unwrap();
+        let other = in_followed(&of_header(operation, &other));
+        refused(&other, &followed.device, "wrong-header");
+        // A header of a vault that is another one.
+        let (stranger, _) = members::vault();
+        let (name, bytes) = members::header(&stranger);
+        let path = in_followed(&of_header(operation, &name));
+        let head = format!(
+            "{}{}",
+            Asking::bearer(&followed.device),
+            support::said(&bytes)
+        );
+        asking.refused(operation, &path, &head, &bytes, "other-members");
+    }
+}
+
+/// Refusals of a login.
+fn of_logins(asking: &Asking<'_>, operation: &Operation, followed: &Followed) {
+    let place = asking.place;
+    let refused = |vault: &str, body: &[u8], code| {
+        let path = operation
+            .path
+            .replace("{account}", "anna")
+            .replace("{vault}", vault);
+        let head = format!(
+            "{}content-length: {}\r\n",
+            Asking::bearer(&place.token),
+            body.len()
+        );
+        asking.refused(operation, &path, &head, body, code);
+    };
+    let document = |document: &LoginDocument| serde_json::to_vec(document).unwrap();
+    let of = |keyring: &Keyring, server: &str| {
+        answer_of(keyring, (server, "anna", "w"), &challenge(place, "w"))
+    };
+    refused("w", &vec![b' '; LOGIN_BYTES_MAX + 1], "too-long");
+    refused("w", b"{}", "parameter");
+    let mut other = of(&followed.one, HERE);
+    other.nonce.clone_from(&other.principal);
+    refused("w", &document(&other), "no-challenge");
+    let other = of(&followed.one, "server.example");
+    refused("w", &document(&other), "other-server");
+    let mut other = of(&followed.one, "server.example");
+    HERE.clone_into(&mut other.server);
+    refused("w", &document(&other), "wrong-login");
+    refused("w", &document(&of(&followed.two, HERE)), "device-removed");
+    let (stranger, _) = members::vault();
+    refused("w", &document(&of(&stranger, HERE)), "not-member");
+    let (mut stranger, _) = with_device(&stranger);
+    while stranger
+        .login_signer()
+        .records_behind(challenge(place, "w").records)
+        .is_empty()
+    {
+        (stranger, _) = with_device(&stranger);
+    }
+    refused("w", &document(&of(&stranger, HERE)), "other-members");
+    // There is something among the headers, and no marker.
+    let header = ObjectName::new("headers/a").unwrap();
+    place.vault("u").create(&header, b"a".to_vec()).unwrap();
+    let unknown = answer_of(&followed.one, (HERE, "anna", "u"), &challenge(place, "u"));
+    refused("u", &document(&unknown), "no-header");
+}
+
 /// Refusals of every request for which a token is needed.
 fn of_identities(asking: &Asking<'_>, operation: &Operation) {
     let (folder, path) = (asking.place.folder.path(), path_of(operation));
@@ -278,6 +427,7 @@ fn of_identities(asking: &Asking<'_>, operation: &Operation) {
     for (path, head, code) in [
         (path.clone(), String::new(), "no-token"),
         (path.clone(), Asking::bearer("srt-0"), "wrong-token"),
+        (path.clone(), Asking::bearer("srd-0"), "login-over"),
         (
             path.clone(),
             Asking::bearer(other.reveal()),

@@ -118,12 +118,18 @@ pub(crate) fn accounts(folder: &Path) -> Accounts {
 
 /// A server that answers with its metrics, too.
 pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
+    start_at(folder, tls, "127.0.0.1:0".parse().unwrap())
+}
+
+/// The same at that address.
+pub(crate) fn start_at(folder: &Path, tls: Tls, listen: SocketAddr) -> Server {
     let anywhere = "127.0.0.1:0".parse().unwrap();
     Server::start(&Settings {
         folder: folder.to_owned(),
-        listen: anywhere,
+        listen,
         tls,
         metrics: Some(anywhere),
+        names: Vec::new(),
     })
     .unwrap()
 }
