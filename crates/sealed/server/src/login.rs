@@ -5,7 +5,8 @@
 //! Never   believes records that no member signed, or notes what only a login showed
 //! Spec    spec/11-sync.md, section 11.11
 //!
-//! A chain is verified here in up to a quarter of a second: `app.rs` bounds how many are at a time.
+//! A chain is verified here in up to a quarter of a second, at a first login those of `FIRST_HEADERS` headers: `app.rs` bounds how many are at a
+//! time.
 
 use serde::Deserialize;
 use strongroom_format::limits::HEADER_BYTES_MAX;
@@ -16,6 +17,7 @@ use strongroom_remote::SignedLogin;
 use strongroom_remote::protocol::Refusal;
 
 use crate::error::{Error, Result};
+use crate::file_id::FileId;
 use crate::header_chain::HeaderChain;
 use crate::ledger::VaultKey;
 use crate::ledger::chains::Noted;
@@ -90,8 +92,11 @@ impl Store {
         let lost = || Error::Lost("a header whose members are noted".to_owned());
         let file = file.ok_or_else(lost)?.file;
         let bytes = self.bytes(file, HEADER_BYTES_MAX as u64)?;
-        // What was noted was verified: who damaged it since is named in the log.
-        let chain = HeaderChain::of_header(&bytes).map_err(|_| Error::Lost(file.to_string()))?;
+        // What was noted was verified: who damaged it since is named in the log. Records that are shown go on from what was noted, not from
+        // whatever is in the file now.
+        let chain = HeaderChain::of_header(&bytes).ok();
+        let chain = chain.filter(|chain| chain.ids() == noted.ids);
+        let chain = chain.ok_or_else(|| Error::Lost(file.to_string()))?;
         let role = role_shown(vault, chain, noted.count(), at, signed)?;
         let head = noted.head();
         Ok(Asker::Principal {
@@ -102,7 +107,9 @@ impl Store {
 
     /// Into a vault that has headers and is not followed: it is, once a member has logged in.        [11.11.5]
     fn log_in_first(&self, vault: &VaultKey, at: &At, signed: &SignedLogin) -> Result<Asker> {
-        let (header, chain) = self.longest(vault)?.ok_or(Refusal::NoHeader)?;
+        let headers = self.ledger.newest_headers(vault)?;
+        let longest = self.longest(vault, &headers)?;
+        let (header, chain) = longest.ok_or(Refusal::NoHeader)?;
         let principal = PrincipalId(signed.principal);
         if chain.chain.retired().any(|retired| retired == principal) {
             return Err(Refusal::DeviceRemoved.into());
@@ -110,15 +117,19 @@ impl Store {
         let is_noted = chain.chain.active().contains_key(&principal);
         let head = chain.chain.head().0;
         let role = role_shown(vault, chain.clone(), 0, at, signed)?;
-        self.ledger.follow(vault, &header, &chain)?;
+        self.ledger.follow(vault, (header, &headers), &chain)?;
         Ok(Asker::Principal {
             id: signed.principal,
             shown: (!is_noted).then_some(Shown { head, role }),
         })
     }
 
-    /// The longest chain of the newest headers, of the vault that the marker names, and the header that has it.
-    fn longest(&self, vault: &VaultKey) -> Result<Option<(String, HeaderChain)>> {
+    /// The longest chain of these headers, of the vault that the marker names, and the header that has it.
+    fn longest<'h>(
+        &self,
+        vault: &VaultKey,
+        headers: &'h [(String, FileId)],
+    ) -> Result<Option<(&'h str, HeaderChain)>> {
         let Some(marker) = self.ledger.marker(vault)? else {
             return Ok(None);
         };
@@ -127,10 +138,10 @@ impl Store {
         let Some(id) = marker.and_then(|marker| hex::decode(&marker.vault)) else {
             return Ok(None);
         };
-        let mut longest: Option<(String, HeaderChain)> = None;
-        for (name, file) in self.ledger.newest_headers(vault)? {
+        let mut longest: Option<(&str, HeaderChain)> = None;
+        for (name, file) in headers {
             // What was put there before the vault was followed need not be a header.
-            let Ok(chain) = HeaderChain::of_header(&self.bytes(file, HEADER_BYTES_MAX as u64)?)
+            let Ok(chain) = HeaderChain::of_header(&self.bytes(*file, HEADER_BYTES_MAX as u64)?)
             else {
                 continue;
             };
@@ -138,7 +149,7 @@ impl Store {
                 .as_ref()
                 .is_none_or(|(_, other)| other.chain.count() < chain.chain.count());
             if chain.vault() == VaultId(id) && is_longer {
-                longest = Some((name, chain));
+                longest = Some((name.as_str(), chain));
             }
         }
         Ok(longest)

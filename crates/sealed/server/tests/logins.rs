@@ -15,6 +15,7 @@ use members::{
     Changing, HERE, answer_of, as_member, challenge, header, log_in, log_in_with, object, pass,
     push_first, put_header, signer, slot_of, vault, with_device,
 };
+use rusqlite::Connection;
 use strongroom_crypto::{Keyring, Secret, SystemRandom};
 use strongroom_remote::login::LoginDocument;
 use strongroom_remote::protocol::{LOGIN_BYTES_MAX, PAIRING_BYTES_MAX, PAIRING_OBJECTS_MAX};
@@ -219,6 +220,29 @@ fn a_vault_is_followed_from_its_first_login_on_by_the_longest_chain_of_its_own()
         Err(Error::Refused(_))
     ));
     assert_eq!(challenge(&place, "v").records, 3);
+}
+
+/// Goal: records that somebody shows go on from what the server has noted, whatever it finds where it looks for that. Method: the database names
+/// a header of another vault, whose device shows the rest of its own chain. Failed before: it was let in as a device.
+#[test]
+fn who_shows_records_behind_another_chain_than_the_noted_one_is_not_let_in() {
+    let place = Place::new();
+    let (one, _) = vault();
+    push_first(&*place.vault("v"), &one);
+    let (stranger, _) = vault();
+    let (stranger, _) = with_device(&stranger);
+    let (_, bytes) = header(&stranger);
+    let created = place.vault("v").create(&object("headers/z"), bytes);
+    assert_eq!(created.unwrap(), Created::New);
+    pass(&place, "v", &one);
+    let document = answer_of(&stranger, (HERE, "anna", "v"), &challenge(&place, "v"));
+    assert_eq!(log_in(&place, "v", &document).code(), "other-members");
+    let database = Connection::open(place.folder.path().join("server.db")).unwrap();
+    let changed = database.execute("UPDATE chain SET header = 'headers/z'", []);
+    assert_eq!(changed.unwrap(), 1);
+    let document = answer_of(&stranger, (HERE, "anna", "v"), &challenge(&place, "v"));
+    let answer = log_in(&place, "v", &document);
+    assert_eq!((answer.status, answer.code()), (500, "failed"));
 }
 
 #[test]

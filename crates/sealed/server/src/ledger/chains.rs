@@ -110,15 +110,7 @@ impl Ledger {
 
     /// The newest headers by their names, newest first, with their files.
     pub(crate) fn newest_headers(&self, vault: &VaultKey) -> Result<Vec<(String, FileId)>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare_cached(
-            "SELECT object.name, object.file FROM vault JOIN object ON object.vault = vault.id
-             WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > 'headers/' AND object.name < 'headers0'
-             ORDER BY object.name DESC LIMIT ?3",
-        )?;
-        let values = params![vault.account, vault.name, FIRST_HEADERS as i64];
-        let rows = query.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        newest_headers(&self.reader.lock(), vault)
     }
 
     /// The file of the marker of a vault; `None` if it has none.
@@ -126,27 +118,47 @@ impl Ledger {
         Ok(self.find(vault, MARKER)?.map(|found| found.file))
     }
 
-    /// Follows a vault from now on, by the chain of a header that it has; nothing if it is followed already.
+    /// Follows a vault from now on, by the chain of `header`, one of its newest headers, which are `looked_at`; nothing if it is followed
+    /// already.
     ///
     /// # Errors
-    /// `NoHeader` if it does not have that header any more.
-    pub(crate) fn follow(&self, vault: &VaultKey, header: &str, chain: &HeaderChain) -> Result<()> {
+    /// `Busy` if its newest headers are others by now: until it is followed, whoever has the token of the account may replace one, and a header
+    /// that came meanwhile may say that somebody was removed.
+    pub(crate) fn follow(
+        &self,
+        vault: &VaultKey,
+        (header, looked_at): (&str, &[(String, FileId)]),
+        chain: &HeaderChain,
+    ) -> Result<()> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let id: Option<i64> = change
             .query_row(
-                "SELECT vault.id FROM vault JOIN object ON object.vault = vault.id
-                 WHERE vault.account = ?1 AND vault.name = ?2 AND object.name = ?3",
-                params![vault.account, vault.name, header],
+                "SELECT id FROM vault WHERE account = ?1 AND name = ?2",
+                params![vault.account, vault.name],
                 |row| row.get(0),
             )
             .optional()?;
         let id = id.ok_or(Refusal::NoHeader)?;
         if noted_of(&change, id)?.is_none() {
+            if newest_headers(&change, vault)? != looked_at {
+                return Err(Refusal::Busy.into());
+            }
             note(&change, id, header, chain)?;
         }
         Ok(change.commit()?)
     }
+}
+
+fn newest_headers(view: &Connection, vault: &VaultKey) -> Result<Vec<(String, FileId)>> {
+    let mut query = view.prepare_cached(
+        "SELECT object.name, object.file FROM vault JOIN object ON object.vault = vault.id
+         WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > 'headers/' AND object.name < 'headers0'
+         ORDER BY object.name DESC LIMIT ?3",
+    )?;
+    let values = params![vault.account, vault.name, FIRST_HEADERS as i64];
+    let rows = query.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Refuses what the asker may not do now. (2)
@@ -295,4 +307,77 @@ fn number_of(
     values: &[&dyn rusqlite::ToSql],
 ) -> Result<u64> {
     Ok(query.query_row(values, |row| number(row, 0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_crypto::{KeyFile, Keyring, NewKey, NewSlot, SystemRandom, create};
+    use strongroom_format::SuiteId;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::ledger::{DATABASE, Quota};
+    use crate::token::TokenHash;
+
+    fn chain_of(keyring: &Keyring) -> HeaderChain {
+        HeaderChain::of_header(&keyring.remote_header().unwrap()).unwrap()
+    }
+
+    fn keyring() -> Keyring {
+        let slot = NewSlot {
+            label: "file".to_owned(),
+            key: NewKey::KeyFile(KeyFile::random(&SystemRandom).unwrap()),
+        };
+        let made = create(&[slot], SuiteId::Aes256GcmBlake3, &SystemRandom, 1).unwrap();
+        made.keyring
+    }
+
+    /// Goal: a vault is followed by headers that are there at that moment, none older. Method: after somebody looked at the headers, one of
+    /// them is replaced by another object of its name, or a newer one comes. Failed before: the object was looked for by its name alone.
+    #[test]
+    fn a_vault_is_not_followed_by_headers_that_were_replaced_since_somebody_looked() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(&folder.path().join(DATABASE)).unwrap();
+        let token = TokenHash::of("srt-00");
+        ledger.add_account("anna", token, Quota::default()).unwrap();
+        let vault = VaultKey {
+            account: ledger.account("anna").unwrap().id,
+            name: "v".to_owned(),
+        };
+        let by = (&vault, &Asker::Account);
+        let put = |name: &str| {
+            let file = (FileId::random().unwrap(), 1);
+            let name = ObjectName::new(name).unwrap();
+            ledger.add(by, &name, file, None).unwrap();
+        };
+        let (first, added) = (keyring(), keyring().add_device(&SystemRandom).unwrap());
+        let chain = chain_of(&first);
+        let is_busy = |looked_at: &[(String, FileId)]| {
+            let followed = ledger.follow(&vault, ("headers/a", looked_at), &chain);
+            assert_eq!(ledger.noted(&vault).unwrap(), None);
+            matches!(followed, Err(Error::Refused(Refusal::Busy)))
+        };
+        put("headers/a");
+        let before = ledger.newest_headers(&vault).unwrap();
+        let name = ObjectName::new("headers/a").unwrap();
+        ledger.remove(by, &name, |_, _| Ok(())).unwrap();
+        assert!(is_busy(&before));
+        put("headers/a");
+        assert!(is_busy(&before));
+        let before = ledger.newest_headers(&vault).unwrap();
+        put("headers/b");
+        assert!(is_busy(&before));
+        let now = ledger.newest_headers(&vault).unwrap();
+        ledger.follow(&vault, ("headers/a", &now), &chain).unwrap();
+        let noted = ledger.noted(&vault).unwrap().unwrap();
+        assert_eq!((noted.vault(), noted.count()), (chain.vault().0, 1));
+        // Whoever comes a moment later changes nothing.
+        let other = chain_of(&added.keyring);
+        ledger
+            .follow(&vault, ("headers/b", &before), &other)
+            .unwrap();
+        assert_eq!(ledger.noted(&vault).unwrap(), Some(noted));
+    }
 }
