@@ -128,12 +128,13 @@ struct Passing<V> {
     of_account: usize,
     of_all: usize,
     values: HashMap<[u8; 32], Passed<V>>,
-    /// The keys of each account, oldest first; also of what was taken since.
+    /// The keys of each account that has some, oldest first.
     order: HashMap<i64, VecDeque<[u8; 32]>>,
 }
 
 struct Passed<V> {
     until: Instant,
+    account: i64,
     value: V,
 }
 
@@ -167,7 +168,12 @@ impl<V> Passing<V> {
         if has_room {
             order.push_back(key);
             let until = now + self.good;
-            values.insert(key, Passed { until, value });
+            let passed = Passed {
+                until,
+                account,
+                value,
+            };
+            values.insert(key, passed);
         } else if order.is_empty() {
             self.order.remove(&account);
         }
@@ -181,6 +187,12 @@ impl<V> Passing<V> {
 
     fn take(&mut self, key: &[u8; 32], now: Instant) -> Option<V> {
         let one = self.values.remove(key)?;
+        if let Some(keys) = self.order.get_mut(&one.account) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.order.remove(&one.account);
+            }
+        }
         (now < one.until).then_some(one.value)
     }
 
@@ -258,7 +270,9 @@ mod tests {
             if number % 2 == 0 {
                 assert_eq!(kept.take(&key(number), now), Some(number));
             }
-            assert!(kept.values.len() <= 3 && kept.order[&1].len() <= 3);
+            assert!(kept.values.len() <= 3);
+            let keys = kept.order.get(&1).map_or(0, VecDeque::len);
+            assert_eq!(keys, kept.values.len());
         }
         // The newest stay, and others have their room.
         assert_eq!(kept.get(&key(99), now), Some(&99));
@@ -272,6 +286,10 @@ mod tests {
         assert!(!kept.order.contains_key(&99));
         // An account that has some replaces its own.
         assert!(kept.get(&key(200), now).is_some());
+        // Nothing is kept of an account whose values were all taken.
+        assert_eq!(kept.take(&key(200), now), Some(200));
+        assert!(!kept.order.contains_key(&2));
+        assert!(kept.put(key(200), 2, 200, now));
         // All end, and there is room again.
         let later = now + Duration::from_secs(9);
         assert_eq!(kept.get(&key(200), later), None);
