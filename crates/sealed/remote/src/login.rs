@@ -8,9 +8,11 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Result;
+use crate::protocol::LOGIN_RECORDS_MAX;
 
 /// What a server says to who wants to log in.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -37,7 +39,8 @@ pub struct LoginDocument {
     pub principal: String,
     /// Its signature, in base64.
     pub signature: String,
-    /// The membership records behind those that the server has noted, oldest first, in base64.
+    /// The membership records behind those that the server has noted, oldest first, in base64; at most `LOGIN_RECORDS_MAX`.
+    #[serde(deserialize_with = "some_records")]
     pub records: Vec<String>,
 }
 
@@ -130,6 +133,37 @@ impl LoginDocument {
     }
 }
 
+/// No more records than a header has: many empty ones would take far more memory than the document that says so.
+fn some_records<'de, D: Deserializer<'de>>(
+    document: D,
+) -> std::result::Result<Vec<String>, D::Error> {
+    document.deserialize_seq(Records)
+}
+
+struct Records;
+
+impl<'de> Visitor<'de> for Records {
+    type Value = Vec<String>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "at most {LOGIN_RECORDS_MAX} records")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(
+        self,
+        mut records: A,
+    ) -> std::result::Result<Vec<String>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(record) = records.next_element()? {
+            if all.len() == LOGIN_RECORDS_MAX {
+                return Err(A::Error::custom("too many records"));
+            }
+            all.push(record);
+        }
+        Ok(all)
+    }
+}
+
 /// The base64 of `bytes`.
 #[must_use]
 pub fn encoded(bytes: &[u8]) -> String {
@@ -176,6 +210,22 @@ mod tests {
         let mut document = document;
         document.records.push("?".to_owned());
         assert_eq!(document.signed(), None);
+    }
+
+    /// Goal: a short document takes little memory. Method: records without a byte, as many as there may be, and one more.
+    #[test]
+    fn a_login_has_no_more_records_than_a_header() {
+        let read = |records: usize| {
+            let records = vec!["\"\""; records].join(",");
+            let text = format!(
+                r#"{{"nonce":"","server":"","principal":"","signature":"","records":[{records}]}}"#
+            );
+            serde_json::from_str::<LoginDocument>(&text)
+        };
+        let most = read(LOGIN_RECORDS_MAX).unwrap();
+        assert_eq!(most.records.len(), LOGIN_RECORDS_MAX);
+        let refused = read(LOGIN_RECORDS_MAX + 1).unwrap_err().to_string();
+        assert!(refused.contains("too many records"), "{refused}");
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub const LOGIN_VALID_S_MAX: u64 = 300;
 /// What the token of a login begins with; that of an account begins with `srt-`.
 pub const PASS_PREFIX: &str = "srd-";
 
+/// The most membership records in the document of a login: as many as a header has.
+pub const LOGIN_RECORDS_MAX: usize = 4096;
+
 /// The longest document of a login, in bytes: as many records as a header has, in base64, and what is around each.
 pub const LOGIN_BYTES_MAX: usize = 3 << 19;
 

@@ -9,12 +9,12 @@
 //! time.
 
 use serde::Deserialize;
-use strongroom_format::limits::HEADER_BYTES_MAX;
+use strongroom_format::limits::{HEADER_BYTES_MAX, RECORDS_MAX};
 use strongroom_format::{PrincipalId, Record, Role, VaultId, hex};
 use strongroom_membership::by_dalek;
 use strongroom_membership::login::Statement;
 use strongroom_remote::SignedLogin;
-use strongroom_remote::protocol::Refusal;
+use strongroom_remote::protocol::{LOGIN_RECORDS_MAX, Refusal};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
@@ -24,6 +24,11 @@ use crate::ledger::chains::Noted;
 use crate::limits::MARKER_BYTES_MAX;
 use crate::rights::{Asker, Shown};
 use crate::store::Store;
+
+const _: () = assert!(
+    LOGIN_RECORDS_MAX == RECORDS_MAX,
+    "whoever logs in may have to show all records of a header"
+);
 
 /// What was signed, but for what the server knows of the vault.
 #[derive(Clone, Debug)]

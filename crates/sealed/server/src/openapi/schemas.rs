@@ -5,7 +5,9 @@
 //! Never   names a request: `openapi.rs` does
 
 use strongroom_remote::limits::NAME_BYTES_MAX;
-use strongroom_remote::protocol::{PAGE_NAMES_MAX, PART_BYTES_MAX, Refusal, TOKEN_BYTES_MAX};
+use strongroom_remote::protocol::{
+    LOGIN_RECORDS_MAX, PAGE_NAMES_MAX, PART_BYTES_MAX, Refusal, TOKEN_BYTES_MAX,
+};
 use utoipa::openapi::schema::{AllOfBuilder, SchemaType};
 use utoipa::openapi::{
     ArrayBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
@@ -76,9 +78,12 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         .items(Ref::from_schema_name("PageObject"))
         .max_items(Some(PAGE_NAMES_MAX))
         .description(Some("In order of their names"));
-    let records = ArrayBuilder::new().items(base64()).description(Some(
-        "The membership records behind those that the server has noted, oldest first",
-    ));
+    let records = ArrayBuilder::new()
+        .items(base64())
+        .max_items(Some(LOGIN_RECORDS_MAX))
+        .description(Some(
+            "The membership records behind those that the server has noted, oldest first",
+        ));
     let mut schemas = vec![
         (
             "Account",
