@@ -335,12 +335,9 @@ pub(crate) async fn publications(
             }
         };
         last = tokio::time::timeout(wait, heard).await.unwrap_or(last);
-        // Who was removed meanwhile does not hear of it.                                        [11.11.6]
-        app.authority
-            .rights(&by.key, &by.by)
-            .await?
-            .allow(Deed::Follow)?;
     }
+    // Who was removed meanwhile, or whose token has ended, does not hear of it.         [11.11.6] [11.11.9]
+    app.authority.again(&by).await?.may(Deed::Follow)?;
     Ok(named(document(&Newest { last }), account))
 }
 
@@ -373,9 +370,9 @@ pub(crate) async fn events(
                     () = tokio::time::sleep_until(end) => return None,
                 },
             };
-            // Who was removed meanwhile does not hear of it.                                    [11.11.6]
-            let rights = app.authority.rights(&by.key, &by.by).await.ok()?;
-            rights.allow(Deed::Follow).ok()?;
+            // Who was removed meanwhile, or whose token has ended, does not hear of it. [11.11.6] [11.11.9]
+            let by = app.authority.again(&by).await.ok()?;
+            by.may(Deed::Follow).ok()?;
             let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
             let event = Event::default().id(newest.to_string()).data(text);
             let state = (follower, ending, None, newest, app, by);

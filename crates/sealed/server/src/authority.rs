@@ -26,6 +26,14 @@ pub(crate) struct Authority {
     pub(crate) logins: Logins,
 }
 
+/// What a request shows.
+#[derive(Clone, Copy)]
+struct ShownToken {
+    token: TokenHash,
+    /// Whether that is the token of a login, and not of an account.
+    is_login: bool,
+}
+
 /// The account of a request, and how that is known.
 pub(crate) struct Known {
     pub(crate) account: Account,
@@ -41,6 +49,9 @@ pub(crate) struct Asked {
     pub(crate) key: VaultKey,
     pub(crate) by: Asker,
     rights: Rights,
+    shown: ShownToken,
+    /// The account in the path.
+    account: String,
 }
 
 impl Asked {
@@ -63,9 +74,12 @@ impl Authority {
         headers: &HeaderMap,
         account: &str,
     ) -> Result<Known, Refused> {
-        let shown = token_of(headers)?;
-        let token = TokenHash::of(shown);
-        let login = match shown.starts_with(PASS_PREFIX) {
+        self.known(ShownToken::of(headers)?, account).await
+    }
+
+    async fn known(&self, shown: ShownToken, account: &str) -> Result<Known, Refused> {
+        let ShownToken { token, is_login } = shown;
+        let login = match is_login {
             true => Some(self.logins.login(token, Instant::now())?),
             false => None,
         };
@@ -74,7 +88,6 @@ impl Authority {
             return Err(Refusal::Name.into());
         }
         let of_account = login.as_ref().map_or(token, |one| one.account_token);
-        let is_login = login.is_some();
         let store = Arc::clone(&self.store);
         let found = apart(move || store.authorise(of_account, &account)).await;
         match found {
@@ -96,7 +109,17 @@ impl Authority {
         account: &str,
         vault: &str,
     ) -> Result<Asked, Refused> {
-        let known = self.authorise(headers, account).await?;
+        self.asked(ShownToken::of(headers)?, account, vault).await
+    }
+
+    /// The same after a while: whether what was shown is still good, and for what.
+    pub(crate) async fn again(&self, asked: &Asked) -> Result<Asked, Refused> {
+        self.asked(asked.shown, &asked.account, &asked.key.name)
+            .await
+    }
+
+    async fn asked(&self, shown: ShownToken, account: &str, vault: &str) -> Result<Asked, Refused> {
+        let known = self.known(shown, account).await?;
         if !is_part(vault) {
             return Err(Refusal::Name.into());
         }
@@ -110,11 +133,17 @@ impl Authority {
             None => Asker::Account,
         };
         let rights = self.rights(&key, &by).await?;
-        Ok(Asked { key, by, rights })
+        Ok(Asked {
+            key,
+            by,
+            rights,
+            shown,
+            account: account.to_owned(),
+        })
     }
 
     /// What somebody may do now.
-    pub(crate) async fn rights(&self, vault: &VaultKey, by: &Asker) -> Result<Rights, Refused> {
+    async fn rights(&self, vault: &VaultKey, by: &Asker) -> Result<Rights, Refused> {
         let (store, vault, by) = (Arc::clone(&self.store), vault.clone(), by.clone());
         apart(move || store.ledger.rights(&vault, &by)).await
     }
@@ -138,6 +167,16 @@ impl Authority {
             name: vault.to_owned(),
         };
         Ok((key, known.token))
+    }
+}
+
+impl ShownToken {
+    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let token = token_of(headers)?;
+        Ok(Self {
+            token: TokenHash::of(token),
+            is_login: token.starts_with(PASS_PREFIX),
+        })
     }
 }
 

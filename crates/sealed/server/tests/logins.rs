@@ -21,7 +21,7 @@ use strongroom_remote::login::LoginDocument;
 use strongroom_remote::protocol::{LOGIN_BYTES_MAX, PAIRING_BYTES_MAX, PAIRING_OBJECTS_MAX};
 use strongroom_remote::{Address, Created, Error, Remote, Waited};
 use strongroom_server::{Quota, Tls};
-use support::{Answer, Place, accounts, answer, ask, said, start};
+use support::{Answer, Place, accounts, answer, ask, said, send, start};
 
 /// A vault `v` with two devices and a slot, which the server follows.
 struct Followed {
@@ -424,42 +424,80 @@ fn what_a_device_uploads_while_it_is_removed_is_not_created() {
     assert_eq!(scene.place.files("moving"), 0);
 }
 
+/// Two requests that wait for the second publication: for its number, and for events.
+fn follow(place: &Place, head: &str) -> (TcpStream, TcpStream) {
+    let before = place.metric("strongroom_followers");
+    let begin = |below: &str| {
+        let path = format!("/v1/vaults/anna/v/{below}");
+        send(place.address(), "GET", &path, head.as_bytes(), b"")
+    };
+    let both = (
+        begin("publications?after=1&wait=50"),
+        begin("publications/events?after=1"),
+    );
+    while place.metric("strongroom_followers") < before + 2 {
+        thread::yield_now();
+    }
+    both
+}
+
+/// The data of the events until the server ends the answer.
+fn events_of(line: TcpStream) -> Vec<String> {
+    let lines: Vec<String> = BufReader::new(line).lines().map(Result::unwrap).collect();
+    assert!(lines[0].contains("200"), "{lines:?}");
+    let data = |line: &String| Some(line.strip_prefix("data:")?.trim().to_owned());
+    lines.iter().filter_map(data).collect()
+}
+
+/// Goal: whoever waits hears no more than a new request would. Method: the account gets another token while two devices wait, one of them in a
+/// vault that is followed; then a device with the new token publishes. Failed before: both were told.
+#[test]
+fn whose_token_has_ended_while_waiting_does_not_hear_of_what_is_published_then() {
+    let mut followed = Followed::new();
+    let mut alone = Place::new();
+    let (one, _) = vault();
+    push_first(&*alone.vault("v"), &one);
+    let of_login = bearer(&pass(&followed.place, "v", &followed.two));
+    let of_account = bearer(&alone.token);
+    let next = object("publications/0000000000000002");
+    for (place, head, code) in [
+        (&mut followed.place, &of_login, "login-over"),
+        (&mut alone, &of_account, "wrong-token"),
+    ] {
+        let (waiting, events) = follow(place, head);
+        let renewed = accounts(place.folder.path()).renew_token("anna").unwrap();
+        place.token = renewed.reveal().to_owned();
+        let publisher = match code {
+            "login-over" => as_member(place, "v", &followed.one),
+            _ => place.vault("v"),
+        };
+        let made = publisher.create(&next, b"p".to_vec());
+        assert_eq!(made.unwrap(), Created::New);
+        let answer = answer(waiting);
+        assert_eq!((answer.status, answer.code()), (401, code));
+        assert_eq!(events_of(events), [""; 0], "{code}");
+        // Whoever has the new token does.
+        assert_eq!(
+            publisher.wait_behind(1, &|| true).unwrap(),
+            Waited::Published(2)
+        );
+    }
+}
+
 /// The same of those who wait for a publication.
 /// SECURITY.md, claim 26.
 #[test]
 fn who_is_removed_while_waiting_does_not_hear_of_what_is_published_then() {
     let mut scene = Followed::new();
     let head = bearer(&pass(&scene.place, "v", &scene.two));
-    let begin = |below: &str| {
-        let mut line = TcpStream::connect(scene.place.address()).unwrap();
-        line.set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        let request = format!(
-            "GET /v1/vaults/anna/v/{below} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n"
-        );
-        line.write_all(request.as_bytes()).unwrap();
-        line
-    };
-    let waiting = begin("publications?after=1&wait=50");
-    let events = begin("publications/events?after=1");
-    while scene.place.metric("strongroom_followers") < 2 {
-        thread::yield_now();
-    }
+    let (waiting, events) = follow(&scene.place, &head);
     scene.remove_two();
     let next = object("publications/0000000000000002");
     let remote = scene.remote(&scene.one);
     assert_eq!(remote.create(&next, b"p".to_vec()).unwrap(), Created::New);
     let answer = answer(waiting);
     assert_eq!((answer.status, answer.code()), (403, "device-removed"));
-    let lines: Vec<String> = BufReader::new(events)
-        .lines()
-        .map_while(Result::ok)
-        .collect();
-    assert!(lines[0].contains("200"), "{lines:?}");
-    assert!(
-        !lines.iter().any(|line| line.starts_with("data:")),
-        "{lines:?}"
-    );
+    assert_eq!(events_of(events), [""; 0]);
     // Who stays does.
     assert_eq!(
         remote.wait_behind(1, &|| true).unwrap(),
