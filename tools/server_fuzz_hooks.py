@@ -23,6 +23,9 @@ ACCOUNT = os.environ["STRONGROOM_FUZZ_ACCOUNT"]
 VAULTS = ("one", "two")
 NAME = re.compile(r"[a-z0-9-][a-z0-9.-]*")
 HASH = re.compile(r"[0-9a-fA-F]{64}")
+NONCE = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
+# The name of the server in a login, and how many challenges it keeps open for an account.
+SERVER, CHALLENGES = "127.0.0.1", 64
 NAME_BYTES_MAX = 200
 NUMBER_MAX = 2**64 - 1
 RANGES = ("bytes=0-0", "bytes=0-", "bytes=1-5", "bytes=5-1", "bytes=9999-", "lines=1-2")
@@ -31,6 +34,7 @@ chance = random.Random(int(os.environ.get("STRONGROOM_FUZZ_SEED", "0")))
 counts = collections.defaultdict(collections.Counter)
 there = []
 last = collections.Counter()
+challenges = collections.deque(maxlen=CHALLENGES)
 
 
 def is_name(value):
@@ -58,6 +62,15 @@ def choose_object(case, path):
             path["kind"], path["name"] = "segments", blake3(body_of(case)).hex()
 
 
+def choose_challenge(case, path):
+    """One that is open, and a name of the server. No key is here: what is signed stays random."""
+    body = case.body
+    if isinstance(body, dict) and NONCE.fullmatch(str(body.get("nonce", ""))) and challenges and chance.random() < 0.7:
+        path["vault"], body["nonce"] = challenges.popleft()
+        if isinstance(body.get("server"), str):
+            body["server"] = SERVER
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     path, query, headers = case.path_parameters or {}, case.query or {}, case.headers or {}
@@ -67,6 +80,8 @@ def before_call(context, case, kwargs):
         path["vault"] = chance.choice(VAULTS)
     if is_name(path.get("name")) and is_name(path.get("vault")) and is_name(path.get("kind", "a")) and case.method in ("GET", "HEAD", "PUT", "DELETE"):
         choose_object(case, path)
+    if case.operation.definition.raw.get("operationId") == "logIn" and path.get("account") == ACCOUNT and is_name(path.get("vault")):
+        choose_challenge(case, path)
     if case.method == "PUT" and HASH.fullmatch(str(headers.get("strongroom-blake3", ""))):
         headers["strongroom-blake3"] = blake3(body_of(case)).hex()
     if isinstance(headers.get("range"), str) and chance.random() < 0.7:
@@ -83,6 +98,8 @@ def after_call(context, case, response):
     if case.method.upper() == case.operation.method.upper():
         counts[operation][response.status_code] += 1
     path = case.path_parameters or {}
+    if operation == "challenge" and response.status_code == 200:
+        challenges.append((path["vault"], json.loads(response.content)["nonce"]))
     if case.method == "PUT" and response.status_code == 201:
         there.append((path["vault"], path.get("kind"), path["name"]))
         if path.get("kind") == "publications":

@@ -8,7 +8,7 @@ use strongroom_remote::limits::NAME_BYTES_MAX;
 use strongroom_remote::protocol::{
     LOGIN_RECORDS_MAX, PAGE_NAMES_MAX, PART_BYTES_MAX, Refusal, TOKEN_BYTES_MAX,
 };
-use utoipa::openapi::schema::{AllOfBuilder, SchemaType};
+use utoipa::openapi::schema::{AdditionalProperties, AllOfBuilder, SchemaType};
 use utoipa::openapi::{
     ArrayBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
 };
@@ -31,15 +31,29 @@ pub(super) fn word(bytes_max: usize) -> ObjectBuilder {
         .max_length(Some(bytes_max))
 }
 
+/// A digit of base64. Behind a whole number of triples, the last one of a single byte has only the upper two of its bits, that of two bytes
+/// the upper four: bytes are spelled in one way.
+const DIGIT: &str = "[A-Za-z0-9+/]";
+const LAST_OF_ONE: &str = "[AQgw]==";
+const LAST_OF_TWO: &str = "[AEIMQUYcgkosw048]=";
+
 /// Bytes in base64.
 fn base64() -> ObjectBuilder {
-    text().pattern(Some("^[A-Za-z0-9+/]*={0,2}$"))
+    text().pattern(Some(format!(
+        "^({DIGIT}{{4}})*({DIGIT}{LAST_OF_ONE}|{DIGIT}{{2}}{LAST_OF_TWO})?$"
+    )))
 }
 
 /// So many of them.
 fn bytes(count: usize) -> ObjectBuilder {
-    let len = count.div_ceil(3) * 4;
-    base64().min_length(Some(len)).max_length(Some(len))
+    let (digits, len) = (count / 3 * 4, count.div_ceil(3) * 4);
+    let pattern = match count % 3 {
+        0 => format!("^{DIGIT}{{{digits}}}$"),
+        1 => format!("^{DIGIT}{{{}}}{LAST_OF_ONE}$", digits + 1),
+        _ => format!("^{DIGIT}{{{}}}{LAST_OF_TWO}$", digits + 2),
+    };
+    let text = text().pattern(Some(pattern));
+    text.min_length(Some(len)).max_length(Some(len))
 }
 
 pub(super) fn number() -> ObjectBuilder {
@@ -63,13 +77,19 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 "{what} that it may have; null without a limit"
             )))
     };
-    let object = |properties: Vec<(&str, RefOr<Schema>)>| -> RefOr<Schema> {
+    let with = |begun: ObjectBuilder, properties: Vec<(&str, RefOr<Schema>)>| -> RefOr<Schema> {
         let object = properties
             .into_iter()
-            .fold(ObjectBuilder::new(), |object, (name, schema)| {
+            .fold(begun, |object, (name, schema)| {
                 object.property(name, schema).required(name)
             });
         object.into()
+    };
+    let object = |properties| with(ObjectBuilder::new(), properties);
+    // Of a document that a client sends: one with any other property is refused.
+    let closed = |properties| {
+        let none = Some(AdditionalProperties::<Schema>::FreeForm(false));
+        with(ObjectBuilder::new().additional_properties(none), properties)
     };
     let said = |schema: ObjectBuilder, what: &str| -> RefOr<Schema> {
         schema.description(Some(what)).into()
@@ -149,7 +169,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         ),
         (
             "Login",
-            object(vec![
+            closed(vec![
                 ("nonce", said(bytes(32), "That of the challenge")),
                 (
                     "server",
