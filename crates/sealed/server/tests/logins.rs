@@ -616,6 +616,28 @@ fn a_login_ends_with_the_server_and_the_next_request_logs_in_again() {
     );
 }
 
+/// Goal: a server that is updated continues with its vaults, and follows them from their next login on. Method: its database as the version
+/// before logins has it.
+#[test]
+fn a_database_from_before_there_were_logins_is_followed_from_the_next_login_on() {
+    let mut scene = Followed::new();
+    let segment = object("segments/a");
+    scene.place.server.take().unwrap().stop();
+    let database = Connection::open(scene.place.folder.path().join("server.db")).unwrap();
+    let before = "DROP TABLE member; DROP TABLE chain; PRAGMA user_version = 1";
+    database.execute_batch(before).unwrap();
+    drop(database);
+    scene.place.server = Some(start(scene.place.folder.path(), Tls::Off));
+    let alone = scene.place.vault("v");
+    assert_eq!(alone.read(&segment, 9).unwrap().unwrap(), b"canary");
+    let by_member = scene.remote(&scene.two);
+    assert_eq!(by_member.read(&segment, 9).unwrap().unwrap(), b"canary");
+    assert!(matches!(alone.read(&segment, 9), Err(Error::Refused(_))));
+    scene.remove_two();
+    let refused = by_member.has(&segment);
+    assert!(matches!(refused, Err(Error::DeviceRemoved)), "{refused:?}");
+}
+
 /// A server with TLS is known by its fingerprint, or by the names in its certificate.
 #[test]
 fn a_device_logs_in_with_tls_by_the_fingerprint_of_the_server_and_at_no_other() {

@@ -82,3 +82,74 @@ fn steps_taken(database: &Connection) -> Result<usize> {
     }
     Ok(usize::try_from(found).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    /// A database after that many steps.
+    fn after(steps: usize) -> Connection {
+        let database = Connection::open_in_memory().unwrap();
+        for step in &SCHEMA[..steps] {
+            database.execute_batch(step).unwrap();
+        }
+        if steps > 0 {
+            database
+                .pragma_update(None, "application_id", APPLICATION)
+                .unwrap();
+            let version = i64::try_from(steps).unwrap();
+            database
+                .pragma_update(None, "user_version", version)
+                .unwrap();
+        }
+        database
+    }
+
+    fn tables(database: &Connection) -> Vec<String> {
+        let query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+        let mut query = database.prepare(query).unwrap();
+        let rows = query.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    /// Goal: a server continues with the database of every earlier version, with what is in it. Method: an account in each of them.
+    #[test]
+    fn a_database_of_each_earlier_version_gets_the_tables_of_this_one() {
+        let whole = tables(&after(SCHEMA.len()));
+        assert!(whole.len() >= 5, "{whole:?}");
+        for steps in 0..=SCHEMA.len() {
+            let mut database = after(steps);
+            if steps > 0 {
+                let account = "INSERT INTO account (name, token, bytes_max, objects_max, created_s) VALUES ('anna', x'00', 1, 1, 0)";
+                database.execute_batch(account).unwrap();
+            }
+            for _ in 0..2 {
+                migrate(&mut database).unwrap();
+                assert_eq!(tables(&database), whole, "{steps}");
+                assert_eq!(steps_taken(&database).unwrap(), SCHEMA.len());
+            }
+            let count = "SELECT count(*) FROM account";
+            let accounts: i64 = database.query_row(count, [], |row| row.get(0)).unwrap();
+            assert_eq!(accounts, i64::from(steps > 0));
+        }
+    }
+
+    #[test]
+    fn a_database_of_a_newer_version_or_of_another_program_stays_as_it_is() {
+        let newer = SCHEMA.len() as i64 + 1;
+        for (application, version) in [(APPLICATION, newer), (0, 1), (7, 1)] {
+            let mut database = after(0);
+            database
+                .pragma_update(None, "application_id", application)
+                .unwrap();
+            database
+                .pragma_update(None, "user_version", version)
+                .unwrap();
+            let refused = migrate(&mut database);
+            assert!(matches!(refused, Err(Error::NewerSchema { .. })));
+            assert_eq!(tables(&database), [""; 0]);
+        }
+    }
+}
