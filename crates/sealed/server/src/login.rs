@@ -138,16 +138,16 @@ impl Store {
         let Some(marker) = self.ledger.marker(vault)? else {
             return Ok(None);
         };
-        let marker = self.bytes(marker, MARKER_BYTES_MAX)?;
+        let marker = self.unless_removed(marker, MARKER_BYTES_MAX)?;
         let marker: Option<Marker> = serde_json::from_slice(&marker).ok();
         let Some(id) = marker.and_then(|marker| hex::decode(&marker.vault)) else {
             return Ok(None);
         };
         let mut longest: Option<(&str, HeaderChain)> = None;
         for (name, file) in headers {
+            let bytes = self.unless_removed(*file, HEADER_BYTES_MAX as u64)?;
             // What was put there before the vault was followed need not be a header.
-            let Ok(chain) = HeaderChain::of_header(&self.bytes(*file, HEADER_BYTES_MAX as u64)?)
-            else {
+            let Ok(chain) = HeaderChain::of_header(&bytes) else {
                 continue;
             };
             let is_longer = longest
@@ -158,6 +158,17 @@ impl Store {
             }
         }
         Ok(longest)
+    }
+
+    /// The bytes of an object of a vault that is not followed: whoever has the token of the account may remove it meanwhile.
+    ///
+    /// # Errors
+    /// `Busy` then; `Lost` if the object is there without its bytes.
+    fn unless_removed(&self, file: FileId, bytes_max: u64) -> Result<Vec<u8>> {
+        match self.bytes(file, bytes_max) {
+            Err(Error::Lost(_)) if !self.ledger.has_file(file)? => Err(Refusal::Busy.into()),
+            bytes => bytes,
+        }
     }
 }
 
@@ -200,5 +211,41 @@ fn check_signature(
     match statement.is_signed_by(public_key, &signed.signature, &by_dalek) {
         true => Ok(()),
         false => Err(Refusal::WrongLogin.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_remote::ObjectName;
+
+    use super::*;
+    use crate::ledger::Quota;
+    use crate::store::Use;
+    use crate::token::TokenHash;
+
+    /// Goal: what somebody removes while a login reads it is no damage of the server. Failed before: the log named a lost object, and the answer
+    /// was that the server failed.
+    #[test]
+    fn what_was_removed_meanwhile_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Use::Serving).unwrap();
+        let token = TokenHash::of("srt-00");
+        let ledger = &store.ledger;
+        ledger.add_account("anna", token, Quota::default()).unwrap();
+        let vault = VaultKey {
+            account: ledger.account("anna").unwrap().id,
+            name: "v".to_owned(),
+        };
+        let (by, file) = ((&vault, &Asker::Account), FileId::random().unwrap());
+        let name = ObjectName::new("headers/a").unwrap();
+        ledger.add(by, &name, (file, 1), None).unwrap();
+        let lost = store.unless_removed(file, 9);
+        assert!(matches!(lost, Err(Error::Lost(_))), "{lost:?}");
+        ledger.remove(by, &name, |_, _| Ok(())).unwrap();
+        let removed = store.unless_removed(file, 9);
+        let is_busy = matches!(removed, Err(Error::Refused(Refusal::Busy)));
+        assert!(is_busy, "{removed:?}");
     }
 }
