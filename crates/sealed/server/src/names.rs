@@ -63,6 +63,16 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use openssl::asn1::Asn1Time;
+    use openssl::ec::{EcGroup, EcKey};
+    use openssl::error::ErrorStack;
+    use openssl::hash::MessageDigest;
+    use openssl::nid::Nid;
+    use openssl::pkey::PKey;
+    use openssl::x509::extension::SubjectAlternativeName;
+
     use super::*;
 
     #[test]
@@ -74,6 +84,41 @@ mod tests {
             assert!(here.has(name), "{name}");
         }
         assert!(!here.has("other.example") && !here.has("127.0.0.2"));
+    }
+
+    /// The bytes of a certificate for these names, and for an address.
+    fn certificate(names: &[&str], address: &str) -> Result<Vec<u8>, ErrorStack> {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
+        let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
+        let mut builder = X509::builder()?;
+        builder.set_version(2)?;
+        builder.set_pubkey(&key)?;
+        builder.set_not_before(&*Asn1Time::days_from_now(0)?)?;
+        builder.set_not_after(&*Asn1Time::days_from_now(1)?)?;
+        let mut all = SubjectAlternativeName::new();
+        for name in names {
+            all.dns(name);
+        }
+        let all = all.ip(address).build(&builder.x509v3_context(None, None))?;
+        builder.append_extension(all)?;
+        builder.sign(&key, MessageDigest::sha256())?;
+        builder.build().to_der()
+    }
+
+    /// Goal: nobody is taken for this server who shares a name with many. Method: a certificate with a name of its own, one with a star, and
+    /// an address; and bytes that are none.
+    #[test]
+    fn a_certificate_gives_its_names_but_none_with_a_star() {
+        let bytes = certificate(&["Server.Example", "*.example.org"], "2001:db8::1");
+        let names = Names::default().and_of(&bytes.unwrap(), "0f");
+        for name in ["sha256:0f", "server.example", "2001:db8::1"] {
+            assert!(names.has(name), "{name}");
+        }
+        for name in ["*.example.org", "a.example.org", "localhost", "sha256:00"] {
+            assert!(!names.has(name), "{name}");
+        }
+        let none = Names::default().and_of(b"no certificate", "0f");
+        assert_eq!(none, Names(["sha256:0f".to_owned()].into()));
     }
 
     #[test]
