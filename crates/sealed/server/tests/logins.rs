@@ -18,7 +18,9 @@ use members::{
 use rusqlite::Connection;
 use strongroom_crypto::{Keyring, Secret, SystemRandom};
 use strongroom_remote::login::LoginDocument;
-use strongroom_remote::protocol::{LOGIN_BYTES_MAX, PAIRING_BYTES_MAX, PAIRING_OBJECTS_MAX};
+use strongroom_remote::protocol::{
+    LOGIN_BYTES_MAX, LOGIN_RECORDS_MAX, PAIRING_BYTES_MAX, PAIRING_OBJECTS_MAX,
+};
 use strongroom_remote::{Address, Created, Error, Remote, Waited};
 use strongroom_server::{Quota, Tls};
 use support::{Answer, Place, accounts, answer, ask, said, send, start};
@@ -355,6 +357,9 @@ fn what_is_no_login_is_refused_whatever_it_is() {
     let mut more = right.clone();
     more["more"] = 1.into();
     wrong.push(more.to_string().into_bytes());
+    let mut many = right.clone();
+    many["records"] = vec![""; LOGIN_RECORDS_MAX + 1].into();
+    wrong.push(many.to_string().into_bytes());
     for body in &wrong {
         let answer = log_in_with(place, "v", body);
         let told = (answer.status, answer.code());
