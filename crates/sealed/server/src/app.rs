@@ -40,7 +40,7 @@ use crate::followers::Followers;
 use crate::ledger::Found;
 use crate::limits::{
     CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
-    SILENCE, TURNS, TURNS_OF_ACCOUNT,
+    TURNS, TURNS_OF_ACCOUNT,
 };
 use crate::login::At;
 use crate::logins::LoggedIn;
@@ -50,7 +50,7 @@ use crate::request_log;
 use crate::rights::{Deed, Kind};
 use crate::store::{Store, is_header};
 use crate::turns::Turns;
-use crate::upload::{Said, Upload, apart};
+use crate::upload::{Said, Upload, apart, whole};
 
 /// What answers requests.
 pub(crate) struct App {
@@ -416,10 +416,7 @@ pub(crate) async fn log_in(
         .await?;
     // Before the document comes: it takes memory.
     let _document = app.documents.take(key.account).await?;
-    let came = axum::body::to_bytes(body, LOGIN_BYTES_MAX);
-    let came = tokio::time::timeout(SILENCE, came).await;
-    let came = came.map_err(|_| Refusal::Slow)?;
-    let came = came.map_err(|_| Refusal::TooLong)?;
+    let came = whole(body, LOGIN_BYTES_MAX).await?;
     let login: LoginDocument = serde_json::from_slice(&came).map_err(|_| Refusal::Parameter)?;
     let (nonce, signed) = login.signed().ok_or(Refusal::Parameter)?;
     let issued = app

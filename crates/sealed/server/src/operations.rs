@@ -413,6 +413,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 Refusal::TooLong,
                 Refusal::Slow,
                 Refusal::Parameter,
+                Refusal::Length,
                 Refusal::NoChallenge,
                 Refusal::OtherServer,
                 Refusal::WrongLogin,

@@ -381,6 +381,15 @@ fn of_logins(asking: &Asking<'_>, operation: &Operation, followed: &Followed) {
     };
     refused("w", &vec![b' '; LOGIN_BYTES_MAX + 1], "too-long");
     refused("w", b"{}", "parameter");
+    // The line ends before the document does.
+    let path = in_followed(&path_of(operation));
+    let head = format!("{}content-length: 3\r\n", Asking::bearer(&place.token));
+    let line = send(place.address(), "POST", &path, head.as_bytes(), b"{}");
+    line.shutdown(Shutdown::Write).unwrap();
+    let cut = answer(line);
+    check("POST", &path, &cut);
+    assert_eq!(cut.code(), "length", "{cut:?}");
+    asking.note(operation, "length");
     let mut other = of(&followed.one, HERE);
     other.nonce.clone_from(&other.principal);
     refused("w", &document(&other), "no-challenge");
