@@ -111,7 +111,7 @@ mod tests {
         let query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
         let mut query = database.prepare(query).unwrap();
         let rows = query.query_map([], |row| row.get(0)).unwrap();
-        rows.map(Result::unwrap).collect()
+        rows.collect::<rusqlite::Result<_>>().unwrap()
     }
 
     /// Goal: a server continues with the database of every earlier version, with what is in it. Method: an account in each of them.
