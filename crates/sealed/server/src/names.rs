@@ -10,14 +10,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use openssl::x509::X509;
 
+/// What a fingerprint begins with that is a name.
+const FINGERPRINT: &str = "sha256:";
+
 /// Names, as URLs have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(BTreeSet<String>);
 
 impl Names {
-    /// Those that the operator gave.
+    /// Those that the operator gave, as devices say them: a fingerprint without colons, an address without brackets.   [11.11.3]
     pub(crate) fn given(names: &[String]) -> Self {
-        Self(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+        let said = |name: &String| {
+            let name = name.trim_matches(['[', ']']).to_ascii_lowercase();
+            let digits = name.strip_prefix(FINGERPRINT);
+            let digits = digits.map(|digits| digits.replace(':', ""));
+            digits.map_or(name, |digits| format!("{FINGERPRINT}{digits}"))
+        };
+        Self(names.iter().map(said).collect())
     }
 
     /// And those of this machine, for who listens at `here` without TLS.
@@ -34,7 +43,7 @@ impl Names {
 
     /// And those of a certificate: its fingerprint, and what it is for. A name with a star is that of others, too.
     pub(crate) fn and_of(mut self, certificate: &[u8], fingerprint: &str) -> Self {
-        self.0.insert(format!("sha256:{fingerprint}"));
+        self.0.insert(format!("{FINGERPRINT}{fingerprint}"));
         let names = X509::from_der(certificate).ok();
         let names = names.and_then(|certificate| certificate.subject_alt_names());
         for name in names.iter().flatten() {
@@ -84,6 +93,17 @@ mod tests {
             assert!(here.has(name), "{name}");
         }
         assert!(!here.has("other.example") && !here.has("127.0.0.2"));
+    }
+
+    /// Goal: an operator may copy a name from where it is shown. Method: a fingerprint as `openssl` shows it, an address as a URL has it.
+    #[test]
+    fn a_name_may_be_given_as_it_is_shown() {
+        let given = ["sha256:0F:A1".to_owned(), "[::1]".to_owned()];
+        let names = Names::given(&given);
+        assert_eq!(
+            names,
+            Names(["sha256:0fa1", "::1"].map(str::to_owned).into())
+        );
     }
 
     /// The bytes of a certificate for these names, and for an address.
