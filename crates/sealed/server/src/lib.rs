@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
 //!  (2) An account can reach nothing of another account.
-//!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
+//!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
 #![forbid(unsafe_code)]
 
 mod answers;
