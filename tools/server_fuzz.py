@@ -11,8 +11,6 @@ import collections
 import http.client
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,13 +18,14 @@ import time
 import urllib.request
 from pathlib import Path
 
+from server_process import START_S, Server
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("STRONGROOM_SERVER", str(ROOT / "target/debug/strongroom-server"))
 # Another version has other checks, and finds other things: raise it on purpose.
 VERSION = "4.32.5"
 TOOLS = ROOT / f".tools/schemathesis-{VERSION}"
 SEED = os.environ.get("SEED", "1")
-START_S = 60
 # For what begins before the time counts and what ends after it.
 LATER_S = 180
 # The request that is answered without end.
@@ -67,29 +66,8 @@ def install():
     (TOOLS / "ready").touch()
 
 
-class Server:
-    """A server in a folder of its own, at a free port of this machine."""
-
-    def __init__(self, place):
-        self.folder, self.log = place / "server", place / "log"
-        command = [PROGRAM, "serve", str(self.folder), "--listen", "127.0.0.1:0", "--no-tls"]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        # Ends without a line if the server does not start.
-        line = self.process.stdout.readline()
-        found = re.fullmatch(r"listening at (http://127\.0\.0\.1:(\d+))\n", line)
-        if not found:
-            raise SystemExit(f"the server does not start: {line}{self.log.read_text()}")
-        self.url, self.port = found[1], int(found[2])
-
-    def administer(self, *arguments):
-        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"strongroom-server {' '.join(map(str, arguments))} ended with {done.returncode}: {done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
-    def add_account(self, name, *quota):
-        return self.administer("account", "add", self.folder, name, *quota)
+class Asked(Server):
+    """A server that is sent single requests."""
 
     def request(self, method, path, token=None, body=b"", headers=()):
         """The status, the headers and the first bytes of the answer."""
@@ -105,15 +83,6 @@ class Server:
     def document(self):
         with urllib.request.urlopen(f"{self.url}/v1/openapi.json", timeout=START_S) as answer:
             return json.load(answer)
-
-    def stop(self):
-        """Ends it as a service manager does."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(START_S)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Fuzz:
@@ -217,7 +186,7 @@ def main():
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="strongroom-fuzz-") as folder:
         place = Path(folder)
-        server = Server(place)
+        server = Asked(place, PROGRAM, "--no-tls")
         fuzz = Fuzz(place, server)
         try:
             tokens = {"anna": server.add_account("anna"), "poor": server.add_account("poor", "--bytes", "40", "--objects", "4")}
