@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
+.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -122,6 +122,10 @@ history: build ## the last 200 commits of this repository replayed into a mount,
 
 sync-demo: build ## one vault on two devices through an S3 server: paired, mounted, cut off, joined, lost and brought back (root)
 	tools/sync_demo.py
+
+serve-demo: build ## a server with TLS and an account; devices notify each other, a third one pairs, kill -9 of the server, a quota, what it sees (root)
+	cargo build --release --locked -p strongroom-server
+	tools/serve_demo.py
 
 rotate: build ## keys change under load on a vault of 5 GiB, killed five times: all under the new epoch, nothing lost (root)
 	tools/rotate.py 5 5
