@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
+.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -100,6 +100,10 @@ profile: setup ## where the time of one row of the bench goes: make profile ROW=
 
 bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, requests, bytes, memory; half an hour; INTO=folder saves it (root)
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
+
+server-bench: build ## a server beside nginx and the disk: small and large objects, publications, 10,000 devices that wait, memory; 20 minutes; INTO=folder saves it
+	cargo build --release --locked -p strongroom-server
+	tools/server_bench.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
 bench-bindings: setup ## what calls from C, Python and Java cost beside Rust, a file of 1 GiB, 10,000 small ones, the size of the C library; INTO=folder saves it
 	tools/bench_bindings.py $(if $(INTO),--into $(INTO)) $(BENCH)
