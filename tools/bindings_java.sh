@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Java package. test: the tests of `make test`. long: tests with Lucene and Commons IO, measurements, and the jar used as its README says.
-# build: makes the jar with the native library in it, in target/java.
+# The Java package. test: the tests of `make test`. long: tests with Lucene, Commons IO and Commons Compress, measurements, and the jar used as
+# its README says, from Java and from Kotlin. build: makes the jar with the native library in it, in target/java.
 # JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
 #   BUILT    a folder with libstrongroom_java.so, for build and long; it is used instead of a Rust build
 set -euo pipefail
