@@ -43,9 +43,9 @@ apart() {
     XDG_CACHE_HOME="$PWD/target/user/cache" XDG_CONFIG_HOME="$PWD/target/user/config" XDG_STATE_HOME="$PWD/target/user/state" "$@"
 }
 
-# Into the environment, out of what `cargo test` of the workspace built.
+# Into the environment, out of what `cargo test` of the workspace built, and with what only tests call.
 develop() {
-    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --quiet --locked --features as-in-workspace --manifest-path bindings/python/Cargo.toml
+    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --quiet --locked --features as-in-workspace,panic-test --manifest-path bindings/python/Cargo.toml
 }
 
 folder=bindings/python

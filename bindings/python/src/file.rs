@@ -49,7 +49,7 @@ impl File {
         question: impl FnOnce(&strongroom::File) -> strongroom::Result<T> + Send,
     ) -> PyResult<T> {
         let file = self.opened.get()?;
-        detached(py, move || question(&file)).map_err(|error| raise(py, &error, &[]))
+        detached(py, move || question(&file))?.map_err(|error| raise(py, &error, &[]))
     }
 
     /// The same of what moves the position.
@@ -59,7 +59,7 @@ impl File {
         question: impl FnOnce(&strongroom::File) -> std::io::Result<T> + Send,
     ) -> PyResult<T> {
         let file = self.opened.get()?;
-        detached(py, move || question(&file)).map_err(|error| raise_io(py, error))
+        detached(py, move || question(&file))?.map_err(|error| raise_io(py, error))
     }
 
     /// Up to `len` bytes, as `fill` gives them.
@@ -86,7 +86,7 @@ impl File {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.opened.is_forked() {
             let file = self.opened.take()?;
-            detached(py, move || drop(file));
+            detached(py, move || drop(file))?;
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl File {
             if taken {
                 return Ok(());
             }
-            detached(py, || std::thread::sleep(pause));
+            detached(py, || std::thread::sleep(pause))?;
             pause = (pause * 2).min(LOCK_PAUSE.1);
             py.check_signals()?;
         }

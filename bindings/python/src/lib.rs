@@ -27,6 +27,9 @@ mod whole;
 /// What `strongroom/*.py` calls.
 #[pyo3::pymodule]
 mod _native {
+    #[cfg(feature = "panic-test")]
+    #[pymodule_export]
+    use super::calls::panics;
     #[pymodule_export]
     use super::calls::wait_for_calls;
     #[pymodule_export]

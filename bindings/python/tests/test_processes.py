@@ -1,5 +1,6 @@
 """Other processes beside this one, which own the vault, are killed, or are started by it; and signals in the middle of calls."""
 
+import errno
 import os
 import pathlib
 import signal
@@ -105,6 +106,22 @@ def test_an_owner_that_dies_in_the_middle_of_calls_loses_nothing_durable(program
         except strongroom.OwnerGoneError:
             pass  # that is said once
         assert vault.verify(deep=True).sound
+
+
+def test_a_file_that_went_with_its_owner_is_stale_from_then_on(program, key_file, owner):
+    """Goal: no other file takes its place. Method: the name goes while the file is open, then its owner, then the name is another's."""
+    with strongroom.Vault(program.folder, key_file=key_file, remember=False) as vault:
+        file = vault.open("/a", "rb", 0)
+        vault.remove("/a")
+        vault.sync()
+        owner.kill()
+        owner.wait()
+        vault.write_text("/a", "another")
+        for _ in range(2):
+            with pytest.raises(OSError) as error:
+                file.read(1)
+            assert error.value.errno == errno.ESTALE and not isinstance(error.value, strongroom.VaultError)
+        file.close()
 
 
 def test_a_program_that_is_started_keeps_nothing_of_the_vault(program, key_file):
