@@ -694,7 +694,7 @@ def test_a_panic_is_an_exception_that_says_nothing_of_itself(vault):
 
 
 def test_a_program_ends_as_usual_after_a_panic(program):
-    """The end of a program waits for calls that run: one that has panicked is none."""
+    """It is not aborted, and closes its vault."""
     ended = program(
         """
         with open_vault() as vault:
@@ -702,7 +702,6 @@ def test_a_program_ends_as_usual_after_a_panic(program):
                 strongroom._native.panics("a secret")
             except strongroom.VaultError as error:
                 print(error.errno)
-        strongroom._native.wait_for_calls()
         """
     )
     assert ended.stdout == "5\n"
