@@ -47,8 +47,8 @@ pack() {
 
 case "$what" in
 test)
-    # Out of what `cargo test` of the workspace built.
-    cargo build --locked -p strongroom-java --features as-in-workspace
+    # Out of what `cargo test` of the workspace built, and with what only tests call.
+    cargo build --locked -p strongroom-java --features as-in-workspace,panic-test
     maven test -Dlibrary="$top/target/debug/libstrongroom_java.so"
     ;;
 build)

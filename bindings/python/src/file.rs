@@ -63,6 +63,9 @@ impl File {
     }
 
     /// Up to `len` bytes, as `fill` gives them.
+    ///
+    /// The memory is zeroed before. Without that, PyO3 gives it for one version of Python only: for the stable ABI, its writer of bytes
+    /// collects them elsewhere and copies them, which costs more.
     fn bytes<'py>(
         py: Python<'py>,
         len: usize,

@@ -3,6 +3,7 @@ import info.guardianproject.iocipher.FileInputStream;
 import info.guardianproject.iocipher.FileOutputStream;
 import info.guardianproject.iocipher.FileReader;
 import info.guardianproject.iocipher.FileWriter;
+import info.guardianproject.iocipher.IOCipherFileChannel;
 import info.guardianproject.iocipher.RandomAccessFile;
 import info.guardianproject.iocipher.VirtualFileSystem;
 import java.io.BufferedInputStream;
@@ -103,7 +104,8 @@ public final class Album {
 
     private static int last(File file) throws IOException {
         try (RandomAccessFile access = new RandomAccessFile(file, "r")) {
-            access.seek(access.length() - 1);
+            IOCipherFileChannel channel = access.getChannel();
+            channel.position(channel.size() - 1);
             return access.read();
         }
     }

@@ -432,6 +432,7 @@ class FilesTest {
         assertFalse(store.supportsFileAttributeView("dos"));
         assertNull(store.getFileStoreAttributeView(FileStoreAttributeView.class));
         assertEquals("strongroom", store.type());
+        assertEquals(4096, store.getBlockSize());
         assertFalse(store.isReadOnly());
         assertEquals(store, vault.fileSystem().getFileStores().iterator().next());
         assertThrows(NoSuchFileException.class, () -> Files.getFileStore(path("/none")));

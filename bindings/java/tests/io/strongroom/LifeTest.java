@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -204,6 +205,24 @@ class LifeTest {
             }
         }
         assertTrue(count > 70, count + " methods");
+    }
+
+    /** What a panic says may hold content: it is not passed on. What Java threw before it is. Method: a method for tests panics. */
+    @Test
+    void aPanicIsAnExceptionThatSaysNothingOfItself() throws Exception {
+        byte[] message = "a secret".getBytes();
+        Failure failure = assertThrows(Failure.class, () -> Panics.panics(message, null));
+        assertEquals(5, failure.errno());
+        assertEquals(VaultException.Kind.OTHER, failure.kind());
+        String said = failure.getMessage();
+        assertTrue(said.contains("a bug of Strongroom") && !said.contains("secret"), said);
+        IllegalStateException mine = new IllegalStateException("mine");
+        Progress throwing = (done, total) -> {
+            throw mine;
+        };
+        assertSame(mine, assertThrows(IllegalStateException.class, () -> Panics.panics(message, throwing)));
+        Files.write(vault.path("/after-a-panic"), message);
+        assertArrayEquals(message, Files.readAllBytes(vault.path("/after-a-panic")));
     }
 
     private static Object nothing(Class<?> type) {

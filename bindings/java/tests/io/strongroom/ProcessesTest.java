@@ -30,6 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 class ProcessesTest {
     private static final int CONNECTION_ABORTED = 103;
     private static final int BUSY = 16;
+    private static final int STALE = 116;
 
     /** Writers beside an owner that is killed, and what each of them writes before and after. */
     private static final int WRITERS = 4;
@@ -139,6 +140,23 @@ class ProcessesTest {
             assertEquals(VaultException.Kind.OWNER_GONE, kindOf(vault::sync));
             Files.write(vault.path("/c"), "and on".getBytes());
             vault.sync();
+        }
+    }
+
+    /** Goal: no other file takes its place. Method: the name goes while the file is open, then its owner, then the name is another's. */
+    @Test
+    void aFileThatWentWithItsOwnerIsStaleFromThenOn() throws Exception {
+        Process owner = owner();
+        try (Vault vault = Vaults.open(folder, Vaults.options()); FileChannel channel = FileChannel.open(vault.path("/a"))) {
+            Files.delete(vault.path("/a"));
+            vault.sync();
+            kill(owner);
+            Files.writeString(vault.path("/a"), "another");
+            for (int tries = 0; tries < 2; tries++) {
+                VaultException stale = assertThrows(VaultException.class, () -> channel.read(ByteBuffer.allocate(1)));
+                assertEquals(VaultException.Kind.SYSTEM, stale.kind());
+                assertEquals(STALE, stale.errno());
+            }
         }
     }
 
@@ -252,6 +270,7 @@ class ProcessesTest {
                 .start();
         String said = new String(program.getInputStream().readAllBytes());
         assertEquals(0, program.waitFor(), said);
-        assertTrue(said.contains("refused: "), said);
+        assertTrue(said.contains("refused: the library and the classes of Strongroom differ in version"), said);
+        assertTrue(said.contains("NoSuchMethodError"), said);
     }
 }

@@ -375,9 +375,7 @@ class ProviderContractTest {
         for (String space : List.of("getTotalSpace()", "getUsableSpace()", "getUnallocatedSpace()")) {
             contract.ofVaults(space, (call, root) -> assertTrue((long) call.on(Files.getFileStore(root)) > 0));
         }
-        // Java leaves it to a provider, and a vault has no size of this kind.
-        contract.ofVaults("getBlockSize()", (call, root) ->
-                assertThrows(UnsupportedOperationException.class, () -> call.on(Files.getFileStore(root))));
+        contract.ofVaults("getBlockSize()", (call, root) -> assertEquals(4096L, call.on(Files.getFileStore(root))));
         contract.ofVaults("supportsFileAttributeView(Class)", (call, root) ->
                 assertEquals(true, call.on(Files.getFileStore(root), PosixFileAttributeView.class)));
         contract.ofVaults("supportsFileAttributeView(String)", (call, root) -> {

@@ -76,7 +76,8 @@ class ReadmeTest {
                 place + ":" + classes(),
                 "-Dstrongroom.library=" + System.getProperty("strongroom.library")));
         words.addAll(List.of(command));
-        ProcessBuilder program = new ProcessBuilder(words).directory(place.toFile()).redirectErrorStream(true);
+        // Later versions of Java warn there of every native library.
+        ProcessBuilder program = new ProcessBuilder(words).directory(place.toFile()).redirectError(ProcessBuilder.Redirect.INHERIT);
         program.environment().put("XDG_STATE_HOME", place.resolve("state").toString());
         Process run = program.start();
         String said = new String(run.getInputStream().readAllBytes());
