@@ -9,6 +9,8 @@
 //   -EBUSY     the vault is open elsewhere, or what a transaction has read was changed
 //   -EBADMSG   something stored is not as it was written: damage or tampering
 //   -EIO       a disk failed, content is damaged, or this library has a bug (the message says which)
+//   -ESTALE    the process that had the vault open has gone, and the open file with it: it had no name left, or was made and not synced
+//   -ECONNABORTED  that process was killed: the call may or may not have been carried out, or something that was not synced may be lost
 //
 // HANDLES are numbers in a struct, given by value. One that was closed stays invalid for ever, also when others are opened: using it is
 // -EBADF. One of all zeros is never valid. Closing a vault closes everything that was opened through it.
