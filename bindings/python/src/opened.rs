@@ -113,7 +113,7 @@ impl<T: Send> Drop for Opened<T> {
         let mut value = Some(value);
         let _ = Python::try_attach(|py| {
             let value = value.take();
-            // Nobody is left who could be told of a panic.
+            // Nobody is left who could hear of a panic.
             let _ = detached(py, move || drop(value));
         });
         drop(value);

@@ -220,7 +220,7 @@ class PathContractTest {
 
     // ---- watching
 
-    /** Makes a file, and has a vault look now: the kernel tells of the disk by itself. */
+    /** Makes a file, and has a vault look now: the kernel reports what happens on the disk by itself. */
     private static Path make(Path root, WatchService watch, String name) throws Exception {
         Path made = file(root, name, "");
         look(root, watch);
@@ -236,7 +236,7 @@ class PathContractTest {
     @TestFactory
     List<DynamicTest> everyMethodOfAWatchService() {
         Contract contract = new Contract(WatchService.class);
-        // The kernel tells of the disk when it likes to.
+        // The kernel reports what happens on the disk when it likes to.
         contract.ofVaults("poll()", (call, root) -> {
             try (WatchService watch = files(root).newWatchService()) {
                 WatchKey key = root.register(watch, CREATED);
