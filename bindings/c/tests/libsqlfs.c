@@ -10,6 +10,9 @@
 #define SIZE_MAX_TRIED 1000000
 #define PLACES 1000
 
+/* In libsqlfs_shared.c. */
+int is_dir_for_another_file(const char *path);
+
 static char content[SIZE_MAX_TRIED + 1], found[SIZE_MAX_TRIED + 1];
 
 static char letter(int place)
@@ -247,6 +250,7 @@ static void shared(const char *folder)
     appended(NULL);
     assert(pthread_create(&thread, NULL, in_a_thread, by_thread) == 0 && pthread_join(thread, NULL) == 0);
     assert(size_of(NULL, by_thread) == 100);
+    assert(is_dir_for_another_file("/one") && !is_dir_for_another_file(by_thread));
     assert(sqlfs_begin_transaction(NULL) && sqlfs_complete_transaction(NULL, 1));
 
     /* A handle beside it is another one. */

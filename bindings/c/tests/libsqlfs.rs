@@ -94,7 +94,8 @@ fn each_function_of_libsqlfs_is_there_and_used_or_has_a_reason() {
 #[test]
 fn what_the_tests_of_libsqlfs_do_comes_to_the_same() {
     let place = tempfile::tempdir().unwrap();
-    let program = Program::compile(&[Path::new("tests/libsqlfs.c")], Watched::Sanitizers);
+    let sources = ["tests/libsqlfs.c", "tests/libsqlfs_shared.c"].map(Path::new);
+    let program = Program::compile(&sources, Watched::Sanitizers);
     let output = Command::new(program.path())
         .arg(place.path())
         .env("HOME", place.path())

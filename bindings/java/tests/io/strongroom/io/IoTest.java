@@ -120,6 +120,12 @@ class IoTest {
         other.createNewContainer(path, key);
         other.mount(path, new SecretKeySpec(key, "AES"));
         other.unmount();
+        StringBuilder digits = new StringBuilder();
+        for (byte one : key) {
+            digits.append(String.format("%02x", one));
+        }
+        other.mount(digits.toString());
+        other.unmount();
         key[0]++;
         assertThrows(IllegalArgumentException.class, () -> other.mount(key));
     }
