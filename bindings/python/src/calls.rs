@@ -56,9 +56,10 @@ pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send)
     })
 }
 
-/// Panics in a call, for the tests.
+/// Panics in a call, for the tests. It is no part of the module's interface, and so not in `_native.pyi`.
 #[cfg(feature = "panic-test")]
 #[pyfunction]
+#[pyo3(name = "_panics")]
 pub(crate) fn panics(py: Python<'_>, message: String) -> PyResult<()> {
     detached(py, move || std::panic::panic_any(message))
 }

@@ -675,7 +675,7 @@ def test_a_panic_is_an_exception_that_says_nothing_of_itself(vault):
 
     def panics():
         try:
-            _native.panics("a secret")
+            _native._panics("a secret")
         except strongroom.VaultError as error:
             seen.append(error)
 
@@ -699,7 +699,7 @@ def test_a_program_ends_as_usual_after_a_panic(program):
         """
         with open_vault() as vault:
             try:
-                strongroom._native.panics("a secret")
+                strongroom._native._panics("a secret")
             except strongroom.VaultError as error:
                 print(error.errno)
         """
