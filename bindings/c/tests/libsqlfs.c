@@ -264,6 +264,9 @@ static void shared(const char *folder)
     assert(sqlfs_init_password(folder, "fakesecret") == 1 && errno == EACCES);
     assert(sqlfs_instance_count() == 0 && sqlfs_proc_mkdir(NULL, "/late", 0777) == -EBADF);
     assert(sqlfs_destroy() == 0);
+
+    assert(sqlfs_init_password(folder, "First Password") == 0 && sqlfs_close(NULL));
+    assert(sqlfs_instance_count() == 0 && sqlfs_proc_mkdir(NULL, "/late", 0777) == -EBADF);
 }
 
 int main(int argc, char **argv)

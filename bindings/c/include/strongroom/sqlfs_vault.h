@@ -132,17 +132,7 @@ SQLFS_CALL int sqlfs_open_key(const char *folder, const uint8_t *key, size_t len
     return is_open;
 }
 
-SQLFS_CALL int sqlfs_close(sqlfs_t *sqlfs)
-{
-    int result = sr_close(sqlfs->vault);
-    free(sqlfs);
-    sqlfs_counted_(-1);
-    sqlfs_result_(result);
-    return result == 0;
-}
-
-/* ---- one vault for the whole process, which NULL means: 0 or 1 */
-
+/* The vault that NULL means: 0 or 1, as sqlfs_init… below. */
 SQLFS_CALL int sqlfs_destroy(void)
 {
     sr_vault shared;
@@ -155,6 +145,20 @@ SQLFS_CALL int sqlfs_destroy(void)
     sqlfs_result_(result);
     return result < 0;
 }
+
+SQLFS_CALL int sqlfs_close(sqlfs_t *sqlfs)
+{
+    int result;
+    if (!sqlfs)
+        return sqlfs_destroy() == 0;
+    result = sr_close(sqlfs->vault);
+    free(sqlfs);
+    sqlfs_counted_(-1);
+    sqlfs_result_(result);
+    return result == 0;
+}
+
+/* ---- one vault for the whole process, which NULL means: 0 or 1 */
 
 SQLFS_CALL int sqlfs_init_secret_(const char *folder, const sr_secret *secret)
 {
