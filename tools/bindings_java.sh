@@ -3,6 +3,8 @@
 # its README says, from Java and from Kotlin. build: makes the jar with the native library in it, in target/java.
 # JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
 #   BUILT    a folder with libstrongroom_java.so, for build and long; it is used instead of a Rust build
+# A first run downloads Maven's plugins and the packages that pom.xml names into the user's Maven repository; the first run of long, those of its
+# profile too. What follows the README, in long, has a repository that is new each time: it downloads plugins again, with the compiler of Kotlin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or build}"

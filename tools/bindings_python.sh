@@ -2,6 +2,7 @@
 # The Python package. test: the tests of `make test`. long: tests with pandas, pyarrow, zarr and DuckDB, of types, and of the wheel
 # installed as its README says. wheel: builds the wheel in target/wheels.
 # PYTHON chooses the interpreter; BINDINGS=c leaves Python out.
+# A first run downloads the packages of requirements-test.txt, the first run of long those of requirements-long.txt too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or wheel}"

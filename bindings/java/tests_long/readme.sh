@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Follows the README as a new user: the commands of its `sh` blocks in a checkout, then a Maven project with its `xml` block and its `java` blocks,
 # and one with its `kotlin` block.
-# The user's Maven repository is not changed: this run has one of its own, in the given folder.
+# The user's Maven repository is not changed: this run has one of its own, in the given folder, and downloads what it needs into that: Maven's
+# plugins, the compiler of Kotlin and its library.
 set -euo pipefail
 place="${1:?a folder}"
 here="$(cd "$(dirname "$0")/.." && pwd)"
