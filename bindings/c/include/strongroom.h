@@ -25,7 +25,8 @@
 // FORK. A process that was forked while a vault was open cannot use this library: every call fails with -EBADF or -EOPNOTSUPP. Fork first,
 // or exec.
 //
-// SIGNALS interrupt nothing. A panic inside never crosses into your program: it becomes -EIO.
+// SIGNALS interrupt nothing. A panic inside never crosses into your program: it becomes -EIO, and one line on standard error says where in
+// the library it happened. What the panic says is printed nowhere, because it could contain a secret.
 
 
 #ifndef STRONGROOM_H

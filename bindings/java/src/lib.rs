@@ -46,6 +46,7 @@ pub unsafe extern "system" fn JNI_OnLoad(
     vm: *mut jni::sys::JavaVM,
     _reserved: *mut c_void,
 ) -> jint {
+    border::hide_messages_of_panics();
     if vm.is_null() {
         return JNI_ERR;
     }

@@ -7,8 +7,9 @@
 //!
 //! Invariants
 //!  (1) A call is counted until its thread has the interpreter's lock again.
-//!  (2) A panic of the vault ends here. Its message is dropped, because it could contain a secret.
+//!  (2) A panic of the vault ends here. Its message is dropped and printed nowhere, because it could contain a secret.
 
+use std::io::{Write as _, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -40,6 +41,15 @@ impl Drop for Counted {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// A panic of any thread prints its place in the code and no more: this module has a hook of its own, because it has a standard library of
+/// its own.                                                                                                   (2)
+pub(crate) fn hide_messages_of_panics() {
+    strongroom::panics::report_places(|sentence| {
+        // A program may have closed it.
+        let _ = writeln!(stderr(), "strongroom: {sentence}");
+    });
 }
 
 /// What `call` gives, while other threads of Python run.

@@ -58,4 +58,11 @@ mod _native {
     use super::vault::{Vault, create, open};
     #[pymodule_export]
     use super::whole::{accept_records, backup, check, information, rotation, space, sync, verify};
+
+    /// Runs when the module is loaded.
+    #[pymodule_init]
+    fn begin(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::calls::hide_messages_of_panics();
+        Ok(())
+    }
 }

@@ -694,14 +694,22 @@ def test_a_panic_is_an_exception_that_says_nothing_of_itself(vault):
 
 
 def test_a_program_ends_as_usual_after_a_panic(program):
-    """It is not aborted, and closes its vault."""
+    """It is not aborted, and closes its vault. Of each panic it prints the place in the code and nothing else (SECURITY.md, claim 7)."""
     ended = program(
         """
-        with open_vault() as vault:
+        import threading
+        def panics():
             try:
-                strongroom._native._panics("a secret")
+                strongroom._native._panics("a " + "secret")
             except strongroom.VaultError as error:
                 print(error.errno)
+        with open_vault() as vault:
+            panics()
+            thread = threading.Thread(target=panics)
+            thread.start()
+            thread.join()
         """
     )
-    assert ended.stdout == "5\n"
+    assert ended.stdout == "5\n5\n"
+    assert ended.stderr.count("strongroom: a bug: panicked at ") == 2, ended.stderr
+    assert "a secret" not in ended.stderr, ended.stderr

@@ -72,6 +72,7 @@ mod outline;
 mod owner;
 mod pace;
 mod pairing;
+pub mod panics;
 mod path;
 mod private_folder;
 mod provider_in_use;

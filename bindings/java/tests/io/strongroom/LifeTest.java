@@ -225,6 +225,47 @@ class LifeTest {
         assertArrayEquals(message, Files.readAllBytes(vault.path("/after-a-panic")));
     }
 
+    /** SECURITY.md, claim 7. Method: a program panics in calls of two threads; what it prints is read. */
+    @Test
+    void aPanicPrintsItsPlaceAndNothingElse() throws Exception {
+        Process program = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "-Dstrongroom.library=" + System.getProperty("strongroom.library"),
+                        Panicking.class.getName())
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(program.getInputStream().readAllBytes());
+        assertEquals(0, program.waitFor(), said);
+        assertEquals(2, said.split("strongroom: a bug: panicked at ", -1).length - 1, said);
+        assertEquals(2, said.split("the call ends with 5", -1).length - 1, said);
+        assertFalse(said.contains("a secret"), said);
+    }
+
+    /** That program. */
+    public static final class Panicking {
+        private Panicking() {}
+
+        /** It needs no arguments. */
+        public static void main(String[] arguments) throws Exception {
+            // Any call loads the library.
+            Arrays.fill(Secret.newKeyFile(), (byte) 0);
+            panics();
+            Thread thread = new Thread(Panicking::panics);
+            thread.start();
+            thread.join();
+        }
+
+        private static void panics() {
+            try {
+                Panics.panics("a secret".getBytes(), null);
+            } catch (Failure failure) {
+                System.out.println("the call ends with " + failure.errno());
+            }
+        }
+    }
+
     private static Object nothing(Class<?> type) {
         if (type == int.class) {
             return 0;
