@@ -9,7 +9,10 @@ import java.lang.reflect.Modifier;
 import java.nio.file.FileSystem;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.WatchKey;
+import java.nio.file.WatchService;
 import java.nio.file.spi.FileSystemProvider;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -18,6 +21,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
@@ -54,6 +58,9 @@ final class Contract {
             }
         }
     }
+
+    /** How long a test waits for what is certain to come, before it fails. */
+    static final Duration SOON = Duration.ofMinutes(1);
 
     private final Class<?> type;
     private final Map<String, Case> cases = new TreeMap<>();
@@ -144,6 +151,23 @@ final class Contract {
 
     static boolean isVault(Path root) {
         return root instanceof VaultPath;
+    }
+
+    /** What watches; on a vault one that looks only when a case has it look, so that none depends on the time. */
+    static WatchService watch(Path root) throws Exception {
+        return isVault(root) ? watchThatWaits(files(root)) : files(root).newWatchService();
+    }
+
+    /** The same, of a vault. */
+    static VaultWatchService watchThatWaits(FileSystem vault) {
+        return new VaultWatchService((VaultFileSystem) vault, TimeUnit.DAYS.toMillis(1));
+    }
+
+    /** The next key, which is there already, or comes soon: the kernel reports when it likes to. */
+    static WatchKey next(WatchService watch) throws InterruptedException {
+        WatchKey key = watch.poll(SOON.toMillis(), TimeUnit.MILLISECONDS);
+        assertNotNull(key, "nothing was reported in " + SOON);
+        return key;
     }
 
     /** A file in {@code root}. */

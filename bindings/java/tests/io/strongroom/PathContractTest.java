@@ -1,15 +1,18 @@
 package io.strongroom;
 
+import static io.strongroom.Contract.SOON;
 import static io.strongroom.Contract.file;
 import static io.strongroom.Contract.files;
 import static io.strongroom.Contract.isVault;
+import static io.strongroom.Contract.next;
+import static io.strongroom.Contract.watch;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.net.URI;
@@ -33,6 +36,7 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -203,14 +207,14 @@ class PathContractTest {
         // What takes a file of the disk must not get one: it would write in the clear.
         contract.ofVaults("toFile()", (call, root) -> assertThrows(UnsupportedOperationException.class, () -> call.on(root)));
         contract.method("register(WatchService,Kind[])", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 assertTrue(((WatchKey) call.on(root, watch, CREATED)).isValid());
                 Path file = file(root, "f", "");
                 assertThrows(NotDirectoryException.class, () -> call.on(file, watch, CREATED));
             }
         });
         contract.method("register(WatchService,Kind[],Modifier[])", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = (WatchKey) call.on(root, watch, CREATED, new WatchEvent.Modifier[] {});
                 assertEquals(root, key.watchable());
                 assertSame(key, call.on(root, watch, CREATED, new WatchEvent.Modifier[] {}));
@@ -220,7 +224,7 @@ class PathContractTest {
 
     // ---- watching
 
-    /** Makes a file, and has a vault look now: the kernel reports what happens on the disk by itself. */
+    /** Makes a file, and has a vault look, once: the kernel reports what happens on the disk by itself. */
     private static Path make(Path root, WatchService watch, String name) throws Exception {
         Path made = file(root, name, "");
         look(root, watch);
@@ -233,12 +237,24 @@ class PathContractTest {
         }
     }
 
+    /** Once a second, by itself. */
+    @Test
+    void aWatchLooks() throws Exception {
+        Vaults.empty(vault);
+        Path root = vault.path("/");
+        try (WatchService watch = files(root).newWatchService()) {
+            WatchKey key = root.register(watch, CREATED);
+            file(root, "f", "");
+            assertSame(key, next(watch));
+        }
+    }
+
     @TestFactory
     List<DynamicTest> everyMethodOfAWatchService() {
         Contract contract = new Contract(WatchService.class);
         // The kernel reports what happens on the disk when it likes to.
         contract.ofVaults("poll()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 assertNull(call.on(watch));
                 make(root, watch, "f");
@@ -247,22 +263,23 @@ class PathContractTest {
             }
         });
         contract.method("poll(long,TimeUnit)", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 assertNull(call.on(watch, 1L, TimeUnit.MILLISECONDS));
                 make(root, watch, "f");
-                assertSame(key, call.on(watch, 60L, TimeUnit.SECONDS));
+                assertSame(key, call.on(watch, SOON.toMillis(), TimeUnit.MILLISECONDS));
             }
         });
         contract.method("take()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 make(root, watch, "f");
-                assertSame(key, call.on(watch));
+                // It has no time limit of its own.
+                assertTimeoutPreemptively(SOON, () -> assertSame(key, call.on(watch)));
             }
         });
         contract.method("close()", (call, root) -> {
-            WatchService watch = files(root).newWatchService();
+            WatchService watch = watch(root);
             WatchKey key = root.register(watch, CREATED);
             call.on(watch);
             call.on(watch);
@@ -276,7 +293,7 @@ class PathContractTest {
     List<DynamicTest> everyMethodOfWhatAWatchServiceGives() {
         Contract keys = new Contract(WatchKey.class);
         keys.method("isValid()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 assertEquals(true, call.on(key));
                 key.cancel();
@@ -284,7 +301,7 @@ class PathContractTest {
             }
         });
         keys.method("cancel()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 call.on(key);
                 call.on(key);
@@ -293,29 +310,29 @@ class PathContractTest {
             }
         });
         keys.method("watchable()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 assertEquals(root, call.on(root.register(watch, CREATED)));
             }
         });
         keys.method("pollEvents()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 assertEquals(List.of(), call.on(key));
                 make(root, watch, "f");
-                assertSame(key, watch.take());
+                assertSame(key, next(watch));
                 assertEquals(1, ((List<?>) call.on(key)).size());
                 assertEquals(List.of(), call.on(key));
             }
         });
         keys.method("reset()", (call, root) -> {
-            try (WatchService watch = files(root).newWatchService()) {
+            try (WatchService watch = watch(root)) {
                 WatchKey key = root.register(watch, CREATED);
                 make(root, watch, "f");
-                assertSame(key, watch.take());
+                assertSame(key, next(watch));
                 key.pollEvents();
                 assertEquals(true, call.on(key));
                 make(root, watch, "g");
-                assertSame(key, watch.take());
+                assertSame(key, next(watch));
             }
         });
         List<DynamicTest> tests = new ArrayList<>(keys.tests(vault, place));
@@ -333,12 +350,10 @@ class PathContractTest {
 
     /** That a file {@code f} was made. */
     private static WatchEvent<?> event(Path root) throws Exception {
-        try (WatchService watch = files(root).newWatchService()) {
+        try (WatchService watch = watch(root)) {
             root.register(watch, CREATED);
             make(root, watch, "f");
-            WatchKey key = watch.take();
-            assertNotNull(key);
-            return key.pollEvents().get(0);
+            return next(watch).pollEvents().get(0);
         }
     }
 }
