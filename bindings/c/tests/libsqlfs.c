@@ -10,6 +10,10 @@
 #define SIZE_MAX_TRIED 1000000
 #define PLACES 1000
 
+/* Threads that open a vault at once, and how often. */
+#define THREADS 4
+#define ROUNDS 5
+
 /* In libsqlfs_shared.c. */
 int is_dir_for_another_file(const char *path);
 
@@ -269,6 +273,45 @@ static void shared(const char *folder)
     assert(sqlfs_instance_count() == 0 && sqlfs_proc_mkdir(NULL, "/late", 0777) == -EBADF);
 }
 
+struct init {
+    const char *folder;
+    sr_bytes key;
+    pthread_barrier_t all;
+    int opened;
+};
+
+static void *inits(void *given)
+{
+    struct init *init = (struct init *)given;
+    pthread_barrier_wait(&init->all);
+    if (sqlfs_init_key(init->folder, init->key.data, (size_t)init->key.len) == 0)
+        __atomic_add_fetch(&init->opened, 1, __ATOMIC_RELAXED);
+    else
+        assert(errno == EBUSY); /* what another thread closes meanwhile takes longer than an opener waits */
+    return NULL;
+}
+
+/* Threads that call sqlfs_init… at once: the vault of one stays at most, and those of the others are closed. */
+static void shared_at_once(const char *folder)
+{
+    struct init init = { .folder = folder };
+    pthread_t threads[THREADS];
+    int round, i;
+    assert(sr_make_key_file(&init.key) == 0 && pthread_barrier_init(&init.all, NULL, THREADS) == 0);
+    assert(sqlfs_init_key(folder, init.key.data, (size_t)init.key.len) == 0 && sqlfs_destroy() == 0);
+    for (round = 0; round < ROUNDS; round++) {
+        for (i = 0; i < THREADS; i++)
+            assert(pthread_create(&threads[i], NULL, inits, &init) == 0);
+        for (i = 0; i < THREADS; i++)
+            assert(pthread_join(threads[i], NULL) == 0);
+        assert(sqlfs_instance_count() == (sqlfs_vault(NULL).id != 0));
+        assert(sqlfs_destroy() == 0 && sqlfs_instance_count() == 0);
+    }
+    assert(init.opened > 0);
+    assert(pthread_barrier_destroy(&init.all) == 0);
+    sr_bytes_free(&init.key);
+}
+
 int main(int argc, char **argv)
 {
     char folder[4096];
@@ -285,6 +328,8 @@ int main(int argc, char **argv)
     raw_keys(folder);
     snprintf(folder, sizeof folder, "%s/shared", argv[1]);
     shared(folder);
+    snprintf(folder, sizeof folder, "%s/at-once", argv[1]);
+    shared_at_once(folder);
     printf("all as in its own tests\n");
     return 0;
 }

@@ -9,13 +9,14 @@
  * what sqlfs_init… opened.
  *
  * Otherwise than there: there is no `db` in sqlfs_t, and no store without a key, so neither sqlfs_open nor sqlfs_init. sqlfs_init_password
- * and sqlfs_init_key open the vault at once, for all threads, instead of for each thread at its first call; a second one closes the first;
- * what sqlfs_open… gives is never what NULL means. A raw key of 32 bytes is the passphrase that its hexadecimal digits are, as
- * io.strongroom.io has it in Java: to open a vault with it takes as long as with any passphrase. sqlfs_change_password and sqlfs_rekey
- * replace what unlocks a vault, whether or not it is open; nothing is written again, so they are quick, and whoever has both the old key and
- * an older copy of the folder still reads that copy. A transaction groups nothing, since each call is all or nothing by itself:
- * sqlfs_complete_transaction makes everything durable, sqlfs_break_transaction takes nothing back and gives 0. Use sr_begin of
- * strongroom.h for changes that happen together; sqlfs_vault gives what it needs.
+ * and sqlfs_init_key open the vault at once, for all threads, instead of for each thread at its first call; a second one closes the first,
+ * also if two threads call at once, and gives 1 if closing it fails, for example because what it had was not stored; what sqlfs_open… gives
+ * is never what NULL means. A raw key of 32 bytes is the passphrase that its hexadecimal digits are, as io.strongroom.io has it in Java: to
+ * open a vault with it takes as long as with any passphrase. sqlfs_change_password and sqlfs_rekey replace what unlocks a vault, whether or
+ * not it is open; nothing is written again, so they are quick, and whoever has both the old key and an older copy of the folder still reads
+ * that copy. A transaction groups nothing, since each call is all or nothing by itself: sqlfs_complete_transaction makes everything
+ * durable, sqlfs_break_transaction takes nothing back and gives 0. Use sr_begin of strongroom.h for changes that happen together;
+ * sqlfs_vault gives what it needs.
  */
 #ifndef STRONGROOM_SQLFS_H
 #define STRONGROOM_SQLFS_H

@@ -132,18 +132,24 @@ SQLFS_CALL int sqlfs_open_key(const char *folder, const uint8_t *key, size_t len
     return is_open;
 }
 
-/* The vault that NULL means: 0 or 1, as sqlfs_init… below. */
-SQLFS_CALL int sqlfs_destroy(void)
+/* Has NULL mean the vault `next`, and closes the one that it meant, whichever thread opened that. */
+SQLFS_CALL int sqlfs_share_(uint64_t next)
 {
-    sr_vault shared;
+    sr_vault before;
     int result = 0;
-    shared.id = __atomic_exchange_n(&sqlfs_shared_, 0, __ATOMIC_ACQ_REL);
-    if (shared.id != 0) {
-        result = sr_close(shared);
+    before.id = __atomic_exchange_n(&sqlfs_shared_, next, __ATOMIC_ACQ_REL);
+    if (before.id != 0) {
+        result = sr_close(before);
         sqlfs_counted_(-1);
     }
     sqlfs_result_(result);
     return result < 0;
+}
+
+/* The vault that NULL means: 0 or 1, as sqlfs_init… below. */
+SQLFS_CALL int sqlfs_destroy(void)
+{
+    return sqlfs_share_(0);
 }
 
 SQLFS_CALL int sqlfs_close(sqlfs_t *sqlfs)
@@ -163,11 +169,13 @@ SQLFS_CALL int sqlfs_close(sqlfs_t *sqlfs)
 SQLFS_CALL int sqlfs_init_secret_(const char *folder, const sr_secret *secret)
 {
     sqlfs_t *opened;
+    uint64_t vault;
     if (sqlfs_destroy() != 0 || !sqlfs_open_secret_(folder, secret, &opened))
         return 1;
-    __atomic_store_n(&sqlfs_shared_, opened->vault.id, __ATOMIC_RELEASE);
+    vault = opened->vault.id;
     free(opened);
-    return 0;
+    /* Another thread can have been here meanwhile. Of the vaults of both the later one stays, and what the close of the other says is not lost. */
+    return sqlfs_share_(vault);
 }
 
 SQLFS_CALL int sqlfs_init_password(const char *folder, const char *password)
