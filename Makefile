@@ -34,7 +34,7 @@ bindings: setup ## the libraries for other languages: C is built and installed i
 	tools/bindings_python.sh wheel
 	tools/bindings_java.sh build
 
-bindings-test: setup ## bindings with what is too heavy for `make test`: the crates as `cargo publish` packs them; C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene and Commons IO; each installed as a user does; all killed on one vault for 20 s
+bindings-test: setup ## bindings with what is too heavy for `make test`: the crates as `cargo publish` packs them; C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene, Commons IO and Commons Compress, and from Kotlin; each installed as a user does; all killed on one vault for 20 s
 	tools/bindings_rust.sh long
 	tools/bindings_c.sh long
 	tools/bindings_python.sh long

@@ -74,6 +74,7 @@ mod own_login;
 mod owner;
 mod pace;
 mod pairing;
+pub mod panics;
 mod path;
 mod private_folder;
 mod provider_in_use;
