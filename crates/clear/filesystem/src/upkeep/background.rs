@@ -63,7 +63,7 @@ fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
             }
             if commit || is_quiet || Instant::now() >= due {
                 let _ = periodic(&core);
-                // Begun here only: while files are removed from the disk, each sync of a file there takes ten times as long.
+                // Begun here only: while files are removed from the disk, each sync of a file there takes several times as long.
                 wastes = wastes_early(&core);
                 last_tick = Instant::now();
                 quiet = Quiet::default();
