@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo bench-sync bench-bindings help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill
+.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,7 +34,7 @@ bindings: setup ## the libraries for other languages: C is built and installed i
 	tools/bindings_python.sh wheel
 	tools/bindings_java.sh build
 
-bindings-test: setup ## bindings with what is too heavy for `make test`: the crates as `cargo publish` packs them; C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene and Commons IO; each installed as a user does; all killed on one vault for 20 s
+bindings-test: setup ## bindings with what is too heavy for `make test`: the crates as `cargo publish` packs them; C under valgrind, Python with pandas, pyarrow, zarr, DuckDB; Java with Lucene, Commons IO and Commons Compress, and from Kotlin; each installed as a user does; all killed on one vault for 20 s
 	tools/bindings_rust.sh long
 	tools/bindings_c.sh long
 	tools/bindings_python.sh long
@@ -81,6 +81,10 @@ sync-sim: setup ## 5,000 histories of devices that write, sync over a bad line, 
 sync-kill: build ## devices of one vault killed with -9 while they sync, two hundred times: all come to the same files
 	tools/sync_kill.py 200
 
+server-fuzz: setup ## requests of every kind to a real server, made by Schemathesis of its OpenAPI document: none is answered as it is not documented; SECONDS=n, SEED=n
+	cargo build --locked --quiet -p strongroom-server
+	tools/server_fuzz.py $(or $(SECONDS),120)
+
 bench: build bench-build ## every row of docs/performance.md: Strongroom, the disk beneath, every peer; an hour (root)
 	target/release/strongroom-bench $(BENCH)
 
@@ -96,6 +100,10 @@ profile: setup ## where the time of one row of the bench goes: make profile ROW=
 
 bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, requests, bytes, memory; half an hour; INTO=folder saves it (root)
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
+
+server-bench: build ## a server beside nginx and the disk: small and large objects, publications, 10,000 devices that wait, memory; 20 minutes; INTO=folder saves it
+	cargo build --release --locked -p strongroom-server
+	tools/server_bench.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
 bench-bindings: setup ## what calls from C, Python and Java cost beside Rust, a file of 1 GiB, 10,000 small ones, the size of the C library; INTO=folder saves it
 	tools/bench_bindings.py $(if $(INTO),--into $(INTO)) $(BENCH)
@@ -118,6 +126,10 @@ history: build ## the last 200 commits of this repository replayed into a mount,
 
 sync-demo: build ## one vault on two devices through an S3 server: paired, mounted, cut off, joined, lost and brought back (root)
 	tools/sync_demo.py
+
+serve-demo: build ## a server with TLS and an account; devices notify each other, a third one pairs, kill -9 of the server, a quota, what it sees (root)
+	cargo build --release --locked -p strongroom-server
+	tools/serve_demo.py
 
 rotate: build ## keys change under load on a vault of 5 GiB, killed five times: all under the new epoch, nothing lost (root)
 	tools/rotate.py 5 5

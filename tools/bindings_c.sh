@@ -41,7 +41,7 @@ install_to() { # folder that stands for /
     ln -sf "libstrongroom.so.$major" "$to/lib/libstrongroom.so"
     install -m 644 "$built/libstrongroom_c.a" "$to/lib/libstrongroom.a"
     install -m 644 "$here/bindings/c/include/strongroom.h" "$to/include/strongroom.h"
-    install -m 644 "$here/bindings/c/include/strongroom/sqlfs.h" "$to/include/strongroom/sqlfs.h"
+    install -m 644 "$here/bindings/c/include/strongroom/"sqlfs{,_vault}.h "$to/include/strongroom/"
     cat >"$to/lib/pkgconfig/strongroom.pc" <<PC
 prefix=$prefix
 libdir=\${prefix}/lib

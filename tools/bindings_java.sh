@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The Java package. test: the tests of `make test`. long: tests with Lucene and Commons IO, measurements, and the jar used as its README says.
-# build: makes the jar with the native library in it, in target/java.
+# The Java package. test: the tests of `make test`. long: tests with Lucene, Commons IO and Commons Compress, measurements, and the jar used as
+# its README says, from Java and from Kotlin. build: makes the jar with the native library in it, in target/java.
 # JAVA_HOME and MVN choose the tools; BINDINGS=c,python leaves Java out.
 #   BUILT    a folder with libstrongroom_java.so, for build and long; it is used instead of a Rust build
+# A first run downloads Maven's plugins and the packages that pom.xml names into the user's Maven repository; the first run of long, those of its
+# profile too. What follows the README, in long, has a repository that is new each time: it downloads plugins again, with the compiler of Kotlin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or build}"
@@ -47,8 +49,8 @@ pack() {
 
 case "$what" in
 test)
-    # Out of what `cargo test` of the workspace built.
-    cargo build --locked -p strongroom-java --features as-in-workspace
+    # Out of what `cargo test` of the workspace built, and with what only tests call.
+    cargo build --locked -p strongroom-java --features as-in-workspace,panic-test
     maven test -Dlibrary="$top/target/debug/libstrongroom_java.so"
     ;;
 build)

@@ -2,6 +2,7 @@
 # The Python package. test: the tests of `make test`. long: tests with pandas, pyarrow, zarr and DuckDB, of types, and of the wheel
 # installed as its README says. wheel: builds the wheel in target/wheels.
 # PYTHON chooses the interpreter; BINDINGS=c leaves Python out.
+# A first run downloads the packages of requirements-test.txt, the first run of long those of requirements-long.txt too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:?test, long or wheel}"
@@ -43,9 +44,9 @@ apart() {
     XDG_CACHE_HOME="$PWD/target/user/cache" XDG_CONFIG_HOME="$PWD/target/user/config" XDG_STATE_HOME="$PWD/target/user/state" "$@"
 }
 
-# Into the environment, out of what `cargo test` of the workspace built.
+# Into the environment, out of what `cargo test` of the workspace built, and with what only tests call.
 develop() {
-    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --quiet --locked --features as-in-workspace --manifest-path bindings/python/Cargo.toml
+    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --quiet --locked --features as-in-workspace,panic-test --manifest-path bindings/python/Cargo.toml
 }
 
 folder=bindings/python

@@ -12,7 +12,9 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,14 +24,18 @@ from object_store import ObjectStore, Relay
 ROOT = Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
 PATIENCE_S = 300
+# So long a mount may take to end: it waits for remotes.
+UMOUNT_S = 120
 CANARY = "a sentence that must not be found at the store"
 
 
 class Demo:
+    """Vaults in a place of their own, with mounts, and a server: what is left of them at the end is removed."""
+
     def __init__(self, place):
         self.place = place
         self.key, self.other_key = place / "key", place / "other-key"
-        self.mounts, self.server = [], None
+        self.mounts, self.server, self.url = {}, None, None
         self.environment = {
             **os.environ,
             **ObjectStore.CREDENTIALS,
@@ -40,64 +46,106 @@ class Demo:
     def say(self, text):
         print(text, flush=True)
 
-    def run(self, *args, **options):
+    def attempt(self, *args, **options):
+        """Runs a command, however it ends."""
         command = [BINARY, *map(str, args)]
-        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=self.place, **options)
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=self.place, **options)
+
+    def run(self, *args):
+        done = self.attempt(*args)
         if done.returncode != 0:
-            raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+            # A URL may have a token in it.
+            command = " ".join(done.args).replace(self.url or "\0", "URL")
+            raise SystemExit(f"{command} ended with {done.returncode}: {done.stderr}")
         return done.stdout + done.stderr
 
+    def mount(self, vault, key, at):
+        at.mkdir()
+        self.run("mount", "--sync", vault, at, "--key-file", key)
+        self.mounts[at] = vault
+
+    def umount(self, at):
+        self.run("umount", at)
+        del self.mounts[at]
+
+    def pair(self, old, new, name):
+        """Lets the vault `new` be made as a device of the vault `old`: what two people do at two machines."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": self.environment, "cwd": self.place}
+        command = [BINARY, "device", "add", old, "--json", "--key-file", str(self.key)]
+        adding = subprocess.Popen(command, **pipes)
+        both = [adding]
+        try:
+            code = self.event(adding)["code"]
+            command = [BINARY, "clone", "--pair", self.url, new, "--json", "--name", name, "--key-file", str(self.other_key)]
+            cloning = subprocess.Popen(command, **pipes)
+            both.append(cloning)
+            cloning.stdin.write(code + "\n")
+            cloning.stdin.close()
+            seen = self.event(cloning)["fingerprint"]
+            if self.event(adding)["fingerprint"] != seen:
+                raise SystemExit("the two devices show different fingerprints")
+            adding.stdin.write("yes\n")
+            adding.stdin.close()
+            adding.stdout.read()
+            cloning.stdout.read()
+            if adding.wait() or cloning.wait():
+                raise SystemExit("the devices did not pair")
+        finally:
+            for one in both:
+                one.kill()
+                one.wait()
+        return code, seen
+
+    def event(self, process):
+        """The next line that it prints. What went wrong it has said itself."""
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("the devices did not pair")
+        return json.loads(line)
+
+    def clean(self):
+        try:
+            for at, vault in self.mounts.items():
+                self.remove_mount(at, vault)
+        finally:
+            if self.server:
+                self.server.stop()
+
+    def remove_mount(self, at, vault):
+        """Ends the process of a mount, if nothing else helps by its number."""
+        try:
+            if self.attempt("umount", at, timeout=UMOUNT_S).returncode == 0:
+                return
+        except subprocess.TimeoutExpired:
+            pass
+        owner = json.loads(self.attempt("info", vault, "--json").stdout or "{}").get("owner_pid")
+        if owner:
+            os.kill(owner, signal.SIGKILL)
+        subprocess.run(["umount", "-l", str(at)], capture_output=True)
+
+
+class StoreDemo(Demo):
     def serve(self):
         self.server = ObjectStore(self.place, say=self.say)
         self.server.create_bucket("bucket")
         self.relay = Relay(self.server.port)
         self.url = f"s3://bucket/vault?endpoint=http://127.0.0.1:{self.relay.own_port}&region=us-east-1"
 
-    def mount(self, vault, key, at):
-        at.mkdir()
-        self.run("mount", "--sync", vault, at, "--key-file", key)
-        self.mounts.append(at)
 
-    def umount(self, at):
-        self.run("umount", at)
-        self.mounts.remove(at)
-
-    def pair(self):
-        """Lets the second device in: what two people do at two machines."""
-        command = [BINARY, "device", "add", "one", "--json", "--key-file", str(self.key)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        old = subprocess.Popen(command, env=self.environment, cwd=self.place, **pipes)
-        code = json.loads(old.stdout.readline())["code"]
-        command = [BINARY, "clone", "--pair", self.url, "two", "--json", "--name", "laptop", "--key-file", str(self.other_key)]
-        new = subprocess.Popen(command, env=self.environment, cwd=self.place, **pipes)
-        new.stdin.write(code + "\n")
-        new.stdin.close()
-        seen = json.loads(new.stdout.readline())["fingerprint"]
-        asks = json.loads(old.stdout.readline())
-        if asks["fingerprint"] != seen:
-            raise SystemExit("the two devices show different fingerprints")
-        old.stdin.write("yes\n")
-        old.stdin.close()
-        old.stdout.read()
-        new.stdout.read()
-        if old.wait() or new.wait():
-            raise SystemExit("the devices did not pair")
-        return code, seen
-
-    def clean(self):
-        for at in list(self.mounts):
-            subprocess.run([BINARY, "umount", str(at)], env=self.environment, capture_output=True)
-        if self.server:
-            self.server.stop()
-
-
-def until(what, holds):
+def until(what, holds, patience_s=PATIENCE_S, pause_s=0.1):
     begun = time.monotonic()
     while not holds():
-        if time.monotonic() - begun > PATIENCE_S:
-            raise SystemExit(f"after {PATIENCE_S} s still not: {what}")
-        time.sleep(0.1)
+        if time.monotonic() - begun > patience_s:
+            raise SystemExit(f"after {patience_s} s still not: {what}")
+        time.sleep(pause_s)
     return time.monotonic() - begun
+
+
+def fill(path, mib, seed=0):
+    """A file that nothing compresses."""
+    with open(path, "wb") as file:
+        for number in range(mib):
+            file.write(random.Random(seed + number).randbytes(1 << 20))
 
 
 def tree(folder):
@@ -115,13 +163,26 @@ def tree(folder):
     return found
 
 
-def same(one, two):
+def same(*places):
     """Names and sizes only, and not while they change: a whole comparison reads everything."""
     try:
-        names = [sorted((str(path.relative_to(at)), path.stat().st_size) for path in at.rglob("*") if path.is_file()) for at in (one, two)]
+        names = [sorted((str(path.relative_to(at)), path.stat().st_size) for path in at.rglob("*") if path.is_file()) for at in places]
     except FileNotFoundError:
         return False
-    return names[0] == names[1]
+    return all(one == names[0] for one in names)
+
+
+def perform(make, play, name):
+    """Plays a demo in a new place, and removes it whatever happens."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    place = Path(tempfile.mkdtemp(prefix=f"strongroom-{name}."))
+    demo = make(place)
+    try:
+        play(demo)
+        demo.say("done")
+    finally:
+        demo.clean()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def play(demo):
@@ -133,15 +194,13 @@ def play(demo):
     (place / "code").write_text(code + "\n")
     shutil.copytree(ROOT / "crates", place / "source")
     (place / "source" / "canary.txt").write_text(CANARY)
-    with open(place / "large", "wb") as file:
-        for number in range(mib):
-            file.write(random.Random(number).randbytes(1 << 20))
+    fill(place / "large", mib)
     demo.run("put", "-q", place / "source", place / "large", "one:/", "--key-file", demo.key)
     demo.run("remote", "add", "one", "cloud", demo.url, "--key-file", demo.key)
     begun = time.monotonic()
     demo.run("push", "-q", "one", "--key-file", demo.key)
     demo.say(f"  pushed in {time.monotonic() - begun:.0f} s")
-    pairing, fingerprint = demo.pair()
+    pairing, fingerprint = demo.pair("one", "two", "laptop")
     demo.say(f"  a second device came in by the code {pairing}; both showed the fingerprint {fingerprint}")
     one, two = place / "at-one", place / "at-two"
     demo.mount("one", demo.key, one)
@@ -222,16 +281,5 @@ def search(demo):
     demo.say(f"  the store has {len(objects)} objects, and none shows a name or a word of the vault")
 
 
-def main():
-    place = Path(tempfile.mkdtemp(prefix="strongroom-sync-demo."))
-    demo = Demo(place)
-    try:
-        play(demo)
-        demo.say("done")
-    finally:
-        demo.clean()
-        shutil.rmtree(place, ignore_errors=True)
-
-
 if __name__ == "__main__":
-    main()
+    perform(StoreDemo, play, "sync-demo")

@@ -9,6 +9,8 @@
 //   -EBUSY     the vault is open elsewhere, or what a transaction has read was changed
 //   -EBADMSG   something stored is not as it was written: damage or tampering
 //   -EIO       a disk failed, content is damaged, or this library has a bug (the message says which)
+//   -ESTALE    the process that had the vault open has gone, and the open file with it: it had no name left, or was made and not synced
+//   -ECONNABORTED  that process was killed: the call may or may not have been carried out, or something that was not synced may be lost
 //
 // HANDLES are numbers in a struct, given by value. One that was closed stays invalid for ever, also when others are opened: using it is
 // -EBADF. One of all zeros is never valid. Closing a vault closes everything that was opened through it.
@@ -23,7 +25,8 @@
 // FORK. A process that was forked while a vault was open cannot use this library: every call fails with -EBADF or -EOPNOTSUPP. Fork first,
 // or exec.
 //
-// SIGNALS interrupt nothing. A panic inside never crosses into your program: it becomes -EIO.
+// SIGNALS interrupt nothing. A panic inside never crosses into your program: it becomes -EIO, and one line on standard error says where in
+// the library it happened. What the panic says is printed nowhere, because it could contain a secret.
 
 
 #ifndef STRONGROOM_H

@@ -1,14 +1,16 @@
 //! The border between C and Rust: pointers in, numbers out, no panic across.
 //!
 //! Invariants
-//!  (1) A panic ends here. Its message is dropped, because it could contain a secret.
+//!  (1) A panic ends here. Its message is dropped and printed nowhere, because it could contain a secret.
 //!  (2) Only the functions of this file follow a pointer, after they have checked that it is not NULL.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::io::{Write as _, stderr};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 use strongroom::Error;
 
@@ -58,8 +60,21 @@ fn keep_message(text: &str) {
     let _ = MESSAGE.try_with(|message| *message.borrow_mut() = kept);
 }
 
+/// A panic of any thread prints its place in the code and no more: the shared library has a hook of its own, because it has a standard
+/// library of its own. What the static one may share is in the README.                                       (1)
+fn hide_messages_of_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        strongroom::panics::report_places(|sentence| {
+            // A program may have closed it.
+            let _ = writeln!(stderr(), "strongroom: {sentence}");
+        });
+    });
+}
+
 /// Runs `call` and gives what it gives, or a negative number.
 pub(crate) fn count(call: impl FnOnce() -> Outcome<i64>) -> i64 {
+    hide_messages_of_panics();
     let number = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(count)) => return count,
         Ok(Err(Fail::Vault(error))) => {
@@ -246,6 +261,34 @@ mod tests {
     fn a_panic_becomes_a_number_and_says_nothing_of_itself() {
         assert_eq!(done(|| panic!("a secret")), -libc::EIO);
         assert!(message().contains("bug") && !message().contains("secret"));
+    }
+
+    #[test]
+    #[ignore = "a part of the next test, which runs it in a process of its own"]
+    fn panics_in_a_call_and_in_a_thread() {
+        assert_eq!(done(|| panic!("a secret")), -libc::EIO);
+        let thread = std::thread::spawn(|| panic!("a secret"));
+        assert!(thread.join().is_err());
+    }
+
+    /// SECURITY.md, claim 7. Method: a process of its own panics; what it prints is read.
+    #[test]
+    fn a_panic_prints_its_place_and_nothing_else() {
+        let test = std::env::current_exe().expect("a test is a program");
+        let output = std::process::Command::new(test)
+            .arg("border::tests::panics_in_a_call_and_in_a_thread")
+            .args(["--exact", "--ignored", "--nocapture"])
+            .output()
+            .expect("it runs");
+        let printed = [output.stdout, output.stderr].map(|printed| {
+            let printed = String::from_utf8(printed);
+            printed.expect("it is text")
+        });
+        let printed = printed.concat();
+        assert!(output.status.success(), "{printed}");
+        let places = printed.matches("strongroom: a bug: panicked at ").count();
+        assert_eq!(places, 2, "{printed}");
+        assert!(!printed.contains("a secret"), "{printed}");
     }
 
     #[test]

@@ -57,7 +57,11 @@ fn every_function_of_the_sources_is_in_the_header() {
 #[test]
 fn the_headers_stand_alone() {
     let place = tempfile::tempdir().unwrap();
-    for header in ["strongroom.h", "strongroom/sqlfs.h"] {
+    for header in [
+        "strongroom.h",
+        "strongroom/sqlfs.h",
+        "strongroom/sqlfs_vault.h",
+    ] {
         let source = place.path().join("alone.c");
         let text =
             format!("#include \"{header}\"\nint main(void) {{ return sr_abi() != SR_ABI; }}\n");

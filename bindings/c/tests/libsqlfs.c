@@ -1,5 +1,6 @@
 /* What the tests of libsqlfs do, with its calls and at its sizes, on a vault: libsqlfs FOLDER. No other header of Strongroom is included. */
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,13 @@
 
 #define SIZE_MAX_TRIED 1000000
 #define PLACES 1000
+
+/* Threads that open a vault at once, and how often. */
+#define THREADS 4
+#define ROUNDS 5
+
+/* In libsqlfs_shared.c. */
+int is_dir_for_another_file(const char *path);
 
 static char content[SIZE_MAX_TRIED + 1], found[SIZE_MAX_TRIED + 1];
 
@@ -172,7 +180,7 @@ static void passwords(const char *folder)
     assert(sqlfs_close(sqlfs));
 }
 
-/* A key is what is in a key file: a raw one of 32 bytes, as libsqlfs has it, is none. */
+/* A key that is in a key file. */
 static void keys(const char *folder)
 {
     sqlfs_t *sqlfs = NULL;
@@ -189,6 +197,121 @@ static void keys(const char *folder)
     sr_bytes_free(&other);
 }
 
+/* Raw keys, as libsqlfs has them. */
+static void raw_keys(const char *folder)
+{
+    sqlfs_t *sqlfs = NULL;
+    uint8_t first[REQUIRED_KEY_LENGTH], second[REQUIRED_KEY_LENGTH];
+    char digits[2 * REQUIRED_KEY_LENGTH + 1];
+    int i;
+    for (i = 0; i < REQUIRED_KEY_LENGTH; i++) {
+        first[i] = (uint8_t)(7 * i);
+        second[i] = (uint8_t)(255 - i);
+        snprintf(digits + 2 * i, 3, "%02x", second[i]);
+    }
+    assert(!sqlfs_open_key(folder, first, sizeof first - 1, &sqlfs) && sqlfs == NULL && errno == EINVAL);
+    assert(!sqlfs_open_key(folder, NULL, sizeof first, &sqlfs) && sqlfs == NULL && errno == EINVAL);
+    assert(sqlfs_open_key(folder, first, sizeof first, &sqlfs));
+    make(sqlfs, "/by-raw-key", 100);
+    assert(sqlfs_close(sqlfs));
+    assert(!sqlfs_open_key(folder, second, sizeof second, &sqlfs) && sqlfs == NULL && errno == EACCES);
+
+    assert(!sqlfs_rekey(folder, second, sizeof second, first, sizeof first) && errno == EACCES);
+    assert(!sqlfs_rekey(folder, first, sizeof first, second, sizeof second - 1) && errno == EINVAL);
+    assert(sqlfs_rekey(folder, first, sizeof first, second, sizeof second));
+    assert(!sqlfs_open_key(folder, first, sizeof first, &sqlfs) && sqlfs == NULL && errno == EACCES);
+    assert(sqlfs_open_key(folder, second, sizeof second, &sqlfs));
+    assert(size_of(sqlfs, "/by-raw-key") == 100 && sqlfs_close(sqlfs));
+
+    /* In every language a raw key is the passphrase of its digits. */
+    assert(sqlfs_open_password(folder, digits, &sqlfs) && sqlfs_close(sqlfs));
+
+    assert(sqlfs_init_key(folder, second, sizeof second - 1) == 1 && errno == EINVAL);
+    assert(sqlfs_init_key(folder, second, sizeof second) == 0);
+    assert(size_of(NULL, "/by-raw-key") == 100);
+    assert(sqlfs_destroy() == 0);
+}
+
+static void *in_a_thread(void *path)
+{
+    make(NULL, (const char *)path, 100);
+    sqlfs_detach_thread();
+    return NULL;
+}
+
+/* One store for the whole process, which NULL means. */
+static void shared(const char *folder)
+{
+    static char by_thread[] = "/by-thread";
+    sqlfs_t *sqlfs = NULL;
+    pthread_t thread;
+    assert(sqlfs_instance_count() == 0);
+    assert(sqlfs_proc_mkdir(NULL, "/early", 0777) == -EBADF && sqlfs_destroy() == 0);
+    assert(sqlfs_init_password(folder, "First Password") == 0 && sqlfs_instance_count() == 1);
+    directories(NULL);
+    made_and_cut(NULL);
+    boundaries(NULL);
+    appended(NULL);
+    assert(pthread_create(&thread, NULL, in_a_thread, by_thread) == 0 && pthread_join(thread, NULL) == 0);
+    assert(size_of(NULL, by_thread) == 100);
+    assert(is_dir_for_another_file("/one") && !is_dir_for_another_file(by_thread));
+    assert(sqlfs_begin_transaction(NULL) && sqlfs_complete_transaction(NULL, 1));
+
+    /* A handle beside it is another one. */
+    assert(sqlfs_open_password(folder, "First Password", &sqlfs) && sqlfs_instance_count() == 2);
+    assert(sqlfs_vault(sqlfs).id != sqlfs_vault(NULL).id && size_of(sqlfs, by_thread) == 100);
+    assert(sqlfs_close(sqlfs) && size_of(NULL, by_thread) == 100);
+
+    /* A second one takes its place, and a wrong one leaves none. */
+    assert(sqlfs_init_password(folder, "First Password") == 0 && sqlfs_instance_count() == 1);
+    assert(size_of(NULL, by_thread) == 100);
+    assert(sqlfs_init_password(folder, "fakesecret") == 1 && errno == EACCES);
+    assert(sqlfs_instance_count() == 0 && sqlfs_proc_mkdir(NULL, "/late", 0777) == -EBADF);
+    assert(sqlfs_destroy() == 0);
+
+    assert(sqlfs_init_password(folder, "First Password") == 0 && sqlfs_close(NULL));
+    assert(sqlfs_instance_count() == 0 && sqlfs_proc_mkdir(NULL, "/late", 0777) == -EBADF);
+}
+
+struct init {
+    const char *folder;
+    sr_bytes key;
+    pthread_barrier_t all;
+    int opened;
+};
+
+static void *inits(void *given)
+{
+    struct init *init = (struct init *)given;
+    pthread_barrier_wait(&init->all);
+    if (sqlfs_init_key(init->folder, init->key.data, (size_t)init->key.len) == 0)
+        __atomic_add_fetch(&init->opened, 1, __ATOMIC_RELAXED);
+    else
+        assert(errno == EBUSY); /* what another thread closes meanwhile takes longer than an opener waits */
+    return NULL;
+}
+
+/* Threads that call sqlfs_init… at once: the vault of one stays at most, and those of the others are closed. */
+static void shared_at_once(const char *folder)
+{
+    struct init init = { .folder = folder };
+    pthread_t threads[THREADS];
+    int round, i;
+    assert(sr_make_key_file(&init.key) == 0 && pthread_barrier_init(&init.all, NULL, THREADS) == 0);
+    assert(sqlfs_init_key(folder, init.key.data, (size_t)init.key.len) == 0 && sqlfs_destroy() == 0);
+    for (round = 0; round < ROUNDS; round++) {
+        for (i = 0; i < THREADS; i++)
+            assert(pthread_create(&threads[i], NULL, inits, &init) == 0);
+        for (i = 0; i < THREADS; i++)
+            assert(pthread_join(threads[i], NULL) == 0);
+        assert(sqlfs_instance_count() == (sqlfs_vault(NULL).id != 0));
+        assert(sqlfs_destroy() == 0 && sqlfs_instance_count() == 0);
+    }
+    assert(init.opened > 0);
+    assert(pthread_barrier_destroy(&init.all) == 0);
+    sr_bytes_free(&init.key);
+}
+
 int main(int argc, char **argv)
 {
     char folder[4096];
@@ -201,6 +324,12 @@ int main(int argc, char **argv)
     passwords(folder);
     snprintf(folder, sizeof folder, "%s/keys", argv[1]);
     keys(folder);
+    snprintf(folder, sizeof folder, "%s/raw", argv[1]);
+    raw_keys(folder);
+    snprintf(folder, sizeof folder, "%s/shared", argv[1]);
+    shared(folder);
+    snprintf(folder, sizeof folder, "%s/at-once", argv[1]);
+    shared_at_once(folder);
     printf("all as in its own tests\n");
     return 0;
 }

@@ -271,7 +271,7 @@ static void owners(void)
     int ready[2], status;
     char byte, kept[4];
     sr_vault vault;
-    sr_file file, unsynced;
+    sr_file file, unsynced, gone;
     sr_options how = options();
     MUST(pipe(ready) == 0);
     pid_t owner = fork();
@@ -290,12 +290,17 @@ static void owners(void)
     MUST(sr_open(place("owners"), &key, &how, &vault) == 0);
     MUST(sr_is_owner(vault) == 0);
     MUST(sr_file_open(vault, "/a", SR_READ, 0, &file) == 0);
+    MUST(sr_write_file(vault, "/gone", "x", 1) == 0);
+    MUST(sr_file_open(vault, "/gone", SR_READ, 0, &gone) == 0);
+    MUST(sr_remove(vault, "/gone") == 0 && sr_sync(vault) == 0);
     MUST(sr_file_open(vault, "/b", SR_READ | SR_WRITE | SR_CREATE, 0600, &unsynced) == 0);
     MUST(sr_file_sync(unsynced) == 0);
     MUST(sr_pwrite(unsynced, "lost?", 5, 0) == 5);
     MUST(kill(owner, SIGKILL) == 0 && waitpid(owner, &status, 0) == owner);
     MUST(sr_pread(file, kept, 4, 0) == 4 && memcmp(kept, "kept", 4) == 0);
     MUST(sr_is_owner(vault) == 1);
+    MUST(sr_pread(gone, kept, 1, 0) == -ESTALE && sr_pread(gone, kept, 1, 0) == -ESTALE);
+    MUST(sr_file_close(gone) == 0);
     MUST(sr_pread(unsynced, kept, 4, 0) == -ECONNABORTED);
     MUST(strstr(sr_error_message(), "has ended") != NULL);
     MUST(sr_file_close(unsynced) == 0);

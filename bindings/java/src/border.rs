@@ -1,10 +1,11 @@
 //! The border between Java and Rust: arrays in, exceptions out, no panic across.
 //!
 //! Invariants
-//!  (1) A panic ends here. Its message is dropped, because it could contain a secret.
+//!  (1) A panic ends here. Its message is dropped and printed nowhere, because it could contain a secret.
 //!  (2) If Java has already thrown an exception, that exception stays.
 
 use std::any::Any;
+use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -26,6 +27,15 @@ const BUG: &str = "an internal error, which is a bug of Strongroom; whether the 
 
 /// The class `Native`, as it was found when the library was loaded.
 static CLASS: OnceLock<Global<JClass<'static>>> = OnceLock::new();
+
+/// A panic of any thread prints its place in the code and no more: this library has a hook of its own, because it has a standard library of
+/// its own.                                                                                                   (1)
+pub(crate) fn hide_messages_of_panics() {
+    strongroom::panics::report_places(|sentence| {
+        // A program may have closed it.
+        let _ = writeln!(stderr(), "strongroom: {sentence}");
+    });
+}
 
 /// Keeps the class for errors.
 pub(crate) fn keep_class(class: Global<JClass<'static>>) {

@@ -20,6 +20,8 @@ mod handles;
 mod history;
 mod keys;
 mod listings;
+#[cfg(feature = "panic-test")]
+mod panics;
 mod remotes;
 mod secrets;
 mod transactions;
@@ -28,6 +30,7 @@ mod vaults;
 
 use std::ffi::c_void;
 
+use jni::errors::Error;
 use jni::strings::JNIString;
 use jni::sys::{JNI_ERR, JNI_VERSION_1_8, jint};
 use jni::{Env, JavaVM, jni_str};
@@ -43,6 +46,7 @@ pub unsafe extern "system" fn JNI_OnLoad(
     vm: *mut jni::sys::JavaVM,
     _reserved: *mut c_void,
 ) -> jint {
+    border::hide_messages_of_panics();
     if vm.is_null() {
         return JNI_ERR;
     }
@@ -55,15 +59,22 @@ pub unsafe extern "system" fn JNI_OnLoad(
 }
 
 /// Has the virtual machine say why it could not load the library.
-fn explain(env: &mut Env<'_>, error: &jni::errors::Error) {
-    let message = format!("the library and the classes of Strongroom differ in version: {error}");
+fn explain(env: &mut Env<'_>, error: &Error) {
+    // What Java threw, for a method that is missing there, is still on its way, and nothing else can be thrown before it is caught.
+    let why = match env.exception_catch() {
+        Err(Error::CaughtJavaException { name, msg, .. }) => format!("{name}: {msg}"),
+        _ => error.to_string(),
+    };
+    let message = format!(
+        "the library and the classes of Strongroom differ in version; use those of one build ({why})"
+    );
     let _ = env.throw_new(
         jni_str!("java/lang/UnsatisfiedLinkError"),
         JNIString::new(message),
     );
 }
 
-fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
+fn register(env: &mut Env<'_>) -> Result<(), Error> {
     let class = env.find_class(jni_str!("io/strongroom/Native"))?;
     border::keep_class(env.new_global_ref(&class)?);
     for methods in [
@@ -79,5 +90,22 @@ fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
         // SAFETY: all are made for static methods by `native!`.
         unsafe { env.register_native_methods(&class, methods)? };
     }
+    #[cfg(feature = "panic-test")]
+    register_panics(env);
     Ok(())
+}
+
+/// The methods of a class that only tests have.
+#[cfg(feature = "panic-test")]
+fn register_panics(env: &mut Env<'_>) {
+    let registered = env
+        .find_class(jni_str!("io/strongroom/Panics"))
+        .and_then(|class| {
+            // SAFETY: as above.
+            unsafe { env.register_native_methods(&class, panics::METHODS) }
+        });
+    if registered.is_err() {
+        // A program beside the tests has no such class.
+        env.exception_clear();
+    }
 }

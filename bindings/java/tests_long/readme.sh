@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Follows the README as a new user: the commands of its `sh` blocks in a checkout, then a Maven project with its `xml` block and its `java` blocks.
-# The user's Maven repository is not changed: this run has one of its own, in the given folder.
+# Follows the README as a new user: the commands of its `sh` blocks in a checkout, then a Maven project with its `xml` block and its `java` blocks,
+# and one with its `kotlin` block.
+# The user's Maven repository is not changed: this run has one of its own, in the given folder, and downloads what it needs into that: Maven's
+# plugins, the compiler of Kotlin and its library.
 set -euo pipefail
 place="${1:?a folder}"
 here="$(cd "$(dirname "$0")/.." && pwd)"
 readme="$here/README.md"
+kotlin=2.4.21
 mvn="${MVN:-mvn}"
 
 block() { # kind
@@ -41,3 +44,25 @@ cd "$place/run"
 HOME="$place" "${JAVA_HOME:+$JAVA_HOME/bin/}java" -cp "$place/project/target/classes:$jar" Main >said
 grep -q 'the vault is closed' said
 echo "bindings: the README of Java works as it is written"
+
+project="$place/kotlin"
+mkdir -p "$project/src/main/kotlin" "$project/run"
+block kotlin >"$project/src/main/kotlin/Main.kt"
+{
+    echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+    echo '<groupId>user</groupId><artifactId>kotlin</artifactId><version>1</version>'
+    # The compiler runs in Maven, so that no process of it is left.
+    echo '<properties><kotlin.compiler.daemon>false</kotlin.compiler.daemon><kotlin.compiler.jvmTarget>11</kotlin.compiler.jvmTarget></properties>'
+    echo '<dependencies>'
+    block xml
+    echo "<dependency><groupId>org.jetbrains.kotlin</groupId><artifactId>kotlin-stdlib</artifactId><version>$kotlin</version></dependency>"
+    echo '</dependencies><build><sourceDirectory>src/main/kotlin</sourceDirectory></build></project>'
+} >"$project/pom.xml"
+cd "$project"
+"$place/bin/mvn" --batch-mode --no-transfer-progress --quiet "org.jetbrains.kotlin:kotlin-maven-plugin:$kotlin:compile"
+library="$place/repository/org/jetbrains/kotlin/kotlin-stdlib/$kotlin/kotlin-stdlib-$kotlin.jar"
+cd run
+HOME="$place" "${JAVA_HOME:+$JAVA_HOME/bin/}java" -cp "$project/target/classes:$jar:$library" MainKt >said
+grep -qx '\[first.txt\]' said
+grep -qx 'no /none' said
+echo "bindings: a program in Kotlin uses the jar as the README says"

@@ -13,16 +13,29 @@ use strongroom::{Error, ErrorFamily};
 const EINVAL: i32 = 22;
 const EIO: i32 = 5;
 
+/// What is shown of a panic.
+const BUG: &str = "an internal error, which is a bug of Strongroom; whether the call was carried out is not known";
+
 /// The exception for `error`, of a call about `paths`.
 pub(crate) fn raise(py: Python<'_>, error: &Error, paths: &[&[u8]]) -> PyErr {
     if matches!(error, Error::Closed) {
         return PyValueError::new_err("the vault is closed");
     }
+    make(py, class(error), error.errno(), &error.to_string(), paths)
+}
+
+/// The exception for a panic of the vault.
+pub(crate) fn raise_bug(py: Python<'_>) -> PyErr {
+    make(py, "VaultError", EIO, BUG, &[])
+}
+
+/// An exception of a class of `strongroom/_errors.py`.
+fn make(py: Python<'_>, class: &str, number: i32, message: &str, paths: &[&[u8]]) -> PyErr {
     let names: Vec<_> = paths.iter().map(|path| PyBytes::new(py, path)).collect();
     let made = py.import("strongroom._errors").and_then(|errors| {
         errors
             .getattr("make")?
-            .call1((class(error), error.errno(), error.to_string(), names))
+            .call1((class, number, message, names))
     });
     match made {
         Ok(exception) => PyErr::from_value(exception),

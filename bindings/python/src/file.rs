@@ -49,7 +49,7 @@ impl File {
         question: impl FnOnce(&strongroom::File) -> strongroom::Result<T> + Send,
     ) -> PyResult<T> {
         let file = self.opened.get()?;
-        detached(py, move || question(&file)).map_err(|error| raise(py, &error, &[]))
+        detached(py, move || question(&file))?.map_err(|error| raise(py, &error, &[]))
     }
 
     /// The same of what moves the position.
@@ -59,10 +59,13 @@ impl File {
         question: impl FnOnce(&strongroom::File) -> std::io::Result<T> + Send,
     ) -> PyResult<T> {
         let file = self.opened.get()?;
-        detached(py, move || question(&file)).map_err(|error| raise_io(py, error))
+        detached(py, move || question(&file))?.map_err(|error| raise_io(py, error))
     }
 
     /// Up to `len` bytes, as `fill` gives them.
+    ///
+    /// The memory is zeroed before. Without that, PyO3 gives it for one version of Python only: for the stable ABI, its writer of bytes
+    /// collects them elsewhere and copies them, which costs more.
     fn bytes<'py>(
         py: Python<'py>,
         len: usize,
@@ -86,7 +89,7 @@ impl File {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.opened.is_forked() {
             let file = self.opened.take()?;
-            detached(py, move || drop(file));
+            detached(py, move || drop(file))?;
         }
         Ok(())
     }
@@ -244,7 +247,7 @@ impl File {
             if taken {
                 return Ok(());
             }
-            detached(py, || std::thread::sleep(pause));
+            detached(py, || std::thread::sleep(pause))?;
             pause = (pause * 2).min(LOCK_PAUSE.1);
             py.check_signals()?;
         }

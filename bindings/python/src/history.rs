@@ -107,7 +107,7 @@ impl Snapshot {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.opened.is_forked() {
             let snapshot = self.opened.take()?;
-            detached(py, move || drop(snapshot));
+            detached(py, move || drop(snapshot))?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Tree<'_> {
             Self::Vault(vault) => State::Now(vault.get().get()?),
             Self::Snapshot(snapshot) => State::Then(snapshot.get().opened.get()?),
         };
-        detached(py, move || question(&state)).map_err(|error| raise(py, &error, paths))
+        detached(py, move || question(&state))?.map_err(|error| raise(py, &error, paths))
     }
 }
 

@@ -45,7 +45,7 @@ impl From<SlotInfo> for Slot {
 /// What everybody may know about the key slots of the vault in `folder`.
 #[pyfunction]
 pub(crate) fn key_slots(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Slot>> {
-    let slots = detached(py, || strongroom::list_slots(&folder));
+    let slots = detached(py, || strongroom::list_slots(&folder))?;
     let slots =
         slots.map_err(|error| raise(py, &error, &[folder.as_os_str().as_encoded_bytes()]))?;
     Ok(slots.into_iter().map(Slot::from).collect())
@@ -113,7 +113,7 @@ impl Keys {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.opened.is_forked() {
             let keys = self.opened.take()?;
-            detached(py, move || drop(keys));
+            detached(py, move || drop(keys))?;
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ pub(crate) fn open_keys(
     let trust = trust(remember, fingerprint, accept_older)?;
     let keys = detached(py, || {
         strongroom::Keys::open_with(&folder, &secret(&given)?, trust)
-    });
+    })?;
     let keys = keys.map_err(|error| raise(py, &error, &[folder.as_os_str().as_encoded_bytes()]))?;
     Ok(Keys {
         opened: Opened::new("object of keys", keys),

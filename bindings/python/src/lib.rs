@@ -27,6 +27,9 @@ mod whole;
 /// What `strongroom/*.py` calls.
 #[pyo3::pymodule]
 mod _native {
+    #[cfg(feature = "panic-test")]
+    #[pymodule_export]
+    use super::calls::panics;
     #[pymodule_export]
     use super::calls::wait_for_calls;
     #[pymodule_export]
@@ -55,4 +58,11 @@ mod _native {
     use super::vault::{Vault, create, open};
     #[pymodule_export]
     use super::whole::{accept_records, backup, check, information, rotation, space, sync, verify};
+
+    /// Runs when the module is loaded.
+    #[pymodule_init]
+    fn begin(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::calls::hide_messages_of_panics();
+        Ok(())
+    }
 }

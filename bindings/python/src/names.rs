@@ -370,7 +370,7 @@ impl Listing {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.source.is_forked() {
             let source = self.source.take()?;
-            detached(py, move || drop(source));
+            detached(py, move || drop(source))?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl<T: Send> Opened<T> {
         let (value, result) = detached(py, move || {
             let result = with(&mut value);
             (value, result)
-        });
+        })?;
         *self.value.lock() = Some(value);
         Ok(result)
     }
@@ -113,7 +113,8 @@ impl<T: Send> Drop for Opened<T> {
         let mut value = Some(value);
         let _ = Python::try_attach(|py| {
             let value = value.take();
-            detached(py, move || drop(value));
+            // Nobody is left who could hear of a panic.
+            let _ = detached(py, move || drop(value));
         });
         drop(value);
     }

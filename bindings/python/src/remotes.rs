@@ -156,7 +156,7 @@ fn reach<T: Send>(
     let mut told = Told::new(progress);
     let report = detached(py, || {
         call(&open, &mut |at| told.step((at.bytes, at.bytes_total)))
-    });
+    })?;
     told.end(py, report)
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn clone(
             CloneProgress::Down(at) => told.step((at.bytes, at.bytes_total)),
             CloneProgress::Made(_) => told.step((0, 0)),
         })
-    });
+    })?;
     Ok(told.end(py, report)?.fingerprint)
 }
 
@@ -304,7 +304,7 @@ impl ContinuousSync {
             detached(py, move || match finish {
                 true => syncing.finish(),
                 false => drop(syncing),
-            });
+            })?;
         }
         Ok(())
     }

@@ -213,7 +213,7 @@ impl Transaction {
         let transaction = self.opened.take()?;
         let transaction = transaction
             .ok_or_else(|| PyValueError::new_err("the transaction is closed: it has ended"))?;
-        detached(py, || transaction.commit(durability(durable)))
+        detached(py, || transaction.commit(durability(durable)))?
             .map_err(|error| raise(py, &error, &[]))
     }
 

@@ -51,7 +51,7 @@ impl Vault {
         question: impl FnOnce(&strongroom::Vault) -> strongroom::Result<T> + Send,
     ) -> PyResult<T> {
         let vault = self.get()?;
-        detached(py, move || question(&vault)).map_err(|error| raise(py, &error, paths))
+        detached(py, move || question(&vault))?.map_err(|error| raise(py, &error, paths))
     }
 }
 
@@ -61,7 +61,7 @@ impl Vault {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.opened.take()? {
             Some(vault) => {
-                detached(py, move || vault.close()).map_err(|error| raise(py, &error, &[]))
+                detached(py, move || vault.close())?.map_err(|error| raise(py, &error, &[]))
             }
             None => Ok(()),
         }
@@ -143,7 +143,7 @@ pub(crate) fn open(
     let opened = detached(py, || match own {
         true => source().and_then(|secret| strongroom::Vault::open(&folder, secret, options)),
         false => strongroom::Vault::open_or_connect(&folder, source, options),
-    });
+    })?;
     if let Some(error) = raised.lock().take() {
         return Err(error);
     }
@@ -171,7 +171,7 @@ pub(crate) fn create<'py>(
         let options = CreateOptions::new().suite(suite).seen(records(remember));
         let options = keys.iter().try_fold(options, with_key)?;
         strongroom::Vault::create(&folder, options)
-    });
+    })?;
     let made = made.map_err(|error| raise(py, &error, &[folder.as_os_str().as_encoded_bytes()]))?;
     let code = made.recovery_code.text();
     let vault = Bound::new(py, Vault::new(made.vault))?;

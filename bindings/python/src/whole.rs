@@ -119,7 +119,7 @@ pub(crate) fn verify<'py>(
     let options = VerifyOptions { deep, resume };
     let report = detached(py, || {
         open.verify(options, &mut |at| told.step((at.bytes, at.bytes_total)))
-    });
+    })?;
     let report = told.end(py, report)?;
     let sound = report.is_sound();
     let of_files = report.files.into_iter();
@@ -155,6 +155,6 @@ pub(crate) fn backup(
     let mut told = Told::new(progress);
     let report = detached(py, || {
         open.backup(&target, &mut |at| told.step((at.bytes, at.bytes_total)))
-    });
+    })?;
     Ok(told.end(py, report)?.copied_bytes)
 }

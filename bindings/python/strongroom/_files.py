@@ -251,7 +251,7 @@ def open_file(
     if buffering == 1 and not is_text:
         warnings.warn("line buffering isn't supported in binary mode", RuntimeWarning, stacklevel=3)
         buffering = -1
-    name = encode(path)
+    name = encode(path, tree)
     raw = RawFile(tree, _native.open_file(tree._inner, name, flags, permissions), like(path, name), binary_mode)
     try:
         if "a" in mode:

@@ -14,17 +14,22 @@ else:
     AnyPath = Any
 
 
-def encode(path: AnyPath) -> bytes:
-    """The bytes of ``path``; text is UTF-8, and what is none there comes back as it was (``surrogateescape``)."""
+def encode(path: AnyPath, tree: Any = None) -> bytes:
+    """The bytes of ``path``; text is UTF-8, and what is none there comes back as it was (``surrogateescape``).
+
+    ``tree``: the vault or snapshot that is asked. A ``VaultPath`` of another one is refused: it means another file.
+    """
     if isinstance(path, str):
         return path.encode("utf-8", "surrogateescape")
     if isinstance(path, bytes):
         return path
-    inside = getattr(path, "path_in_vault", None)
+    given: Any = path
+    inside = getattr(given, "path_in_vault", None)
     if inside is not None:
+        if tree is not None and given.vault is not tree:
+            raise ValueError(f"{given!r} is a path of another vault or snapshot; give str(path) to mean the same path here")
         return encode(inside)
     try:
-        given: Any = path
         return encode(os.fspath(given))
     except TypeError:
         kind = type(path).__name__

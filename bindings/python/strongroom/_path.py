@@ -31,7 +31,7 @@ class VaultPath:
 
     def __init__(self, tree: Tree, *parts: AnyPath) -> None:
         self._tree = tree
-        self._pure = PurePosixPath("/", *(decode(encode(part)) for part in parts))
+        self._pure = PurePosixPath("/", *(decode(encode(part, tree)) for part in parts))
 
     def _with(self, pure: PurePosixPath) -> VaultPath:
         path = VaultPath.__new__(VaultPath)
@@ -82,7 +82,7 @@ class VaultPath:
 
     def joinpath(self, *parts: AnyPath) -> VaultPath:
         """The path with more parts; one that begins with ``/`` starts again at the root."""
-        return self._with(self._pure.joinpath(*(decode(encode(part)) for part in parts)))
+        return self._with(self._pure.joinpath(*(decode(encode(part, self._tree)) for part in parts)))
 
     @property
     def parts(self) -> Tuple[str, ...]:
@@ -133,11 +133,14 @@ class VaultPath:
 
     def relative_to(self, other: AnyPath) -> PurePosixPath:
         """What leads from ``other`` here."""
-        return self._pure.relative_to(decode(encode(other)))
+        return self._pure.relative_to(decode(encode(other, self._tree)))
 
     def is_relative_to(self, other: AnyPath) -> bool:
-        """Whether it is ``other`` or below it."""
-        return self._pure.is_relative_to(decode(encode(other)))
+        """Whether it is ``other`` or below it. It is not if that is a path of another vault or snapshot."""
+        try:
+            return self._pure.is_relative_to(decode(encode(other, self._tree)))
+        except ValueError:
+            return False
 
     def match(self, pattern: str) -> bool:
         """Whether it fits a pattern, from the right."""

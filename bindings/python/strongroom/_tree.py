@@ -73,8 +73,8 @@ class ScanDirIterator:
         self._tree = tree
         self._given = path
         # What the names that are listed lie below.
-        self._top = b"" if deep else encode(path)
-        self._listing = _native.list_directory(tree._inner, encode(path), deep)
+        self._top = b"" if deep else encode(path, tree)
+        self._listing = _native.list_directory(tree._inner, encode(path, tree), deep)
         self._page: Iterator[Tuple[bytes, Stat]] = iter(())
         self._ended = False
         tree._holds(self)
@@ -185,7 +185,7 @@ class Tree:
         """Opens a file as ``os.open`` does, without a buffer. ``flags``: of ``read``, ``write``, ``append``, ``truncate``,
         ``create`` and ``create_new``, which no mode of ``open`` joins in every way.
         """
-        name = encode(path)
+        name = encode(path, self)
         flags = list(flags)
         if "unnamed" in flags:
             raise ValueError("use unnamed_file to make a file without a name")
@@ -230,7 +230,7 @@ class Tree:
 
     def stat(self, path: AnyPath, *, follow_symlinks: bool = True) -> os.stat_result:
         """As ``os.stat``."""
-        return stat_result(_native.stat(self._inner, encode(path), follow_symlinks))
+        return stat_result(_native.stat(self._inner, encode(path, self), follow_symlinks))
 
     def lstat(self, path: AnyPath) -> os.stat_result:
         """As ``os.lstat``: of a symlink itself."""
@@ -238,12 +238,12 @@ class Tree:
 
     def created_ns(self, path: AnyPath, *, follow_symlinks: bool = True) -> int:
         """When the node was made, in nanoseconds since 1970."""
-        return created_ns(_native.stat(self._inner, encode(path), follow_symlinks))
+        return created_ns(_native.stat(self._inner, encode(path, self), follow_symlinks))
 
     def _mode(self, path: AnyPath, follow_symlinks: bool = True) -> int:
         """``st_mode``; 0 if nothing is there."""
         try:
-            return _native.stat(self._inner, encode(path), follow_symlinks)[0]
+            return _native.stat(self._inner, encode(path, self), follow_symlinks)[0]
         except OSError as error:
             if error.errno in _NOTHING_THERE:
                 return 0
@@ -271,11 +271,11 @@ class Tree:
 
     def getsize(self, path: AnyPath) -> int:
         """The size of the file, in bytes."""
-        return _native.stat(self._inner, encode(path), True)[5]
+        return _native.stat(self._inner, encode(path, self), True)[5]
 
     def readlink(self, path: AnyPath) -> Any:
         """Where a symlink points."""
-        return like(path, _native.read_link(self._inner, encode(path)))
+        return like(path, _native.read_link(self._inner, encode(path, self)))
 
     # ---- directories
 
@@ -296,7 +296,7 @@ class Tree:
         followlinks: bool = False,
     ) -> Iterator[Tuple[Any, List[Any], List[Any]]]:
         """As ``os.walk``: for each directory its path, the names of directories in it, and all other names."""
-        given = top if isinstance(top, bytes) else decode(encode(top))
+        given = top if isinstance(top, bytes) else decode(encode(top, self))
         directories: List[Any] = []
         others: List[Any] = []
         below: List[Any] = []
@@ -330,11 +330,11 @@ class Tree:
 
     def getxattr(self, path: AnyPath, attribute: Any, *, follow_symlinks: bool = True) -> bytes:
         """The value of an extended attribute."""
-        return _native.get_xattr(self._inner, encode(path), encode(attribute), follow_symlinks)
+        return _native.get_xattr(self._inner, encode(path, self), encode(attribute), follow_symlinks)
 
     def listxattr(self, path: AnyPath = "/", *, follow_symlinks: bool = True) -> List[str]:
         """The names of all extended attributes."""
-        return [decode(name) for name in _native.list_xattrs(self._inner, encode(path), follow_symlinks)]
+        return [decode(name) for name in _native.list_xattrs(self._inner, encode(path, self), follow_symlinks)]
 
     def path(self, *parts: AnyPath) -> Any:
         """A ``VaultPath`` in this vault or snapshot."""

@@ -222,11 +222,11 @@ class Vault(Tree):
         mode, its owner and its other names. ``data``: bytes, or text, which is written as UTF-8.
         """
         data = data.encode() if isinstance(data, str) else buffer(data)
-        _native.replace(self._inner, encode(path), data, durable)
+        _native.replace(self._inner, encode(path, self), data, durable)
 
     def unnamed_file(self, directory: AnyPath = "/", permissions: int = 0o600) -> RawFile:
         """A new file without a name, to read and write; gone when it is closed, unless ``name_file`` gives it one."""
-        name = encode(directory)
+        name = encode(directory, self)
         native = _native.open_file(self._inner, name, ["unnamed"], permissions)
         return RawFile(self, native, None, "rb+")
 
@@ -236,23 +236,23 @@ class Vault(Tree):
         raw = getattr(raw, "raw", raw)
         if not isinstance(raw, RawFile):
             raise TypeError("name_file() takes a file that a vault opened")
-        raw._inner.name(self._inner, encode(path))
+        raw._inner.name(self._inner, encode(path, self))
 
     def truncate(self, path: AnyPath, length: int) -> None:
         """Cuts a file, or extends it by a hole, to ``length`` bytes."""
         if length < 0:
-            raise OSError(22, "a negative size", decode(encode(path)))
-        _native.set_attributes(self._inner, encode(path), True, size=length)
+            raise OSError(22, "a negative size", decode(encode(path, self)))
+        _native.set_attributes(self._inner, encode(path, self), True, size=length)
 
     # ---- names
 
     def mkdir(self, path: AnyPath, mode: int = 0o755) -> None:
         """Makes a directory. No umask is applied."""
-        _native.make_directory(self._inner, encode(path), mode)
+        _native.make_directory(self._inner, encode(path, self), mode)
 
     def makedirs(self, path: AnyPath, mode: int = 0o755, exist_ok: bool = False) -> None:
         """Makes a directory and all that are missing on the way to it."""
-        name = encode(path)
+        name = encode(path, self)
         if exist_ok:
             _native.make_directories(self._inner, name, mode)
             return
@@ -267,28 +267,28 @@ class Vault(Tree):
 
     def mknod(self, path: AnyPath, mode: int = 0o100644, device: int = 0) -> None:
         """Makes a file, a pipe, a socket or a device, as ``os.mknod``."""
-        _native.make_node(self._inner, encode(path), mode, device)
+        _native.make_node(self._inner, encode(path, self), mode, device)
 
     def remove(self, path: AnyPath) -> None:
         """Removes the name of anything but a directory."""
-        _native.remove_file(self._inner, encode(path))
+        _native.remove_file(self._inner, encode(path, self))
 
     unlink = remove
 
     def rmdir(self, path: AnyPath) -> None:
         """Removes an empty directory."""
-        _native.remove_directory(self._inner, encode(path))
+        _native.remove_directory(self._inner, encode(path, self))
 
     def rmtree(self, path: AnyPath) -> None:
         """Removes a directory and all below it; symlinks are removed, not followed."""
-        _native.remove_tree(self._inner, encode(path))
+        _native.remove_tree(self._inner, encode(path, self))
 
     def rename(self, source: AnyPath, target: AnyPath, *, how: str = "replace") -> None:
         """Moves a name, atomically. What has the new name is replaced, as POSIX says.
 
         ``how="no_replace"`` refuses instead, ``"exchange"`` swaps the two.
         """
-        _native.rename(self._inner, encode(source), encode(target), how)
+        _native.rename(self._inner, encode(source, self), encode(target, self), how)
 
     def replace(self, source: AnyPath, target: AnyPath) -> None:
         """Moves a name, atomically; what has the new name is replaced."""
@@ -296,22 +296,22 @@ class Vault(Tree):
 
     def link(self, source: AnyPath, target: AnyPath) -> None:
         """Gives the node at ``source`` the further name ``target``."""
-        _native.link(self._inner, encode(source), encode(target))
+        _native.link(self._inner, encode(source, self), encode(target, self))
 
     def symlink(self, source: AnyPath, target: AnyPath, target_is_directory: bool = False) -> None:
         """Makes a symbolic link at ``target`` that points to ``source``, which need not exist; arguments as those of ``os.symlink``."""
-        _native.make_symlink(self._inner, encode(source), encode(target))
+        _native.make_symlink(self._inner, encode(source, self), encode(target, self))
 
     # ---- attributes
 
     def chmod(self, path: AnyPath, mode: int, *, follow_symlinks: bool = True) -> None:
         """Changes the low 12 bits of the mode."""
-        _native.set_attributes(self._inner, encode(path), follow_symlinks, mode=mode)
+        _native.set_attributes(self._inner, encode(path, self), follow_symlinks, mode=mode)
 
     def chown(self, path: AnyPath, uid: int, gid: int, *, follow_symlinks: bool = True) -> None:
         """Changes owner and group; -1 leaves one as it is."""
         changes = {name: value for name, value in (("uid", uid), ("gid", gid)) if value != -1}
-        _native.set_attributes(self._inner, encode(path), follow_symlinks, **changes)
+        _native.set_attributes(self._inner, encode(path, self), follow_symlinks, **changes)
 
     def utime(
         self,
@@ -330,18 +330,18 @@ class Vault(Tree):
         if ns is None:
             now = time.time_ns()
             ns = (now, now) if times is None else (_nanoseconds(times[0]), _nanoseconds(times[1]))
-        _native.set_attributes(self._inner, encode(path), follow_symlinks, atime=ns[0], mtime=ns[1])
+        _native.set_attributes(self._inner, encode(path, self), follow_symlinks, atime=ns[0], mtime=ns[1])
 
     def setxattr(self, path: AnyPath, attribute: Any, value: Any, flags: int = 0, *, follow_symlinks: bool = True) -> None:
         """Sets an extended attribute; ``flags``: 0, ``os.XATTR_CREATE`` or ``os.XATTR_REPLACE``."""
         if flags not in (0, 1, 2):
             raise OSError(22, "flags are 0, os.XATTR_CREATE or os.XATTR_REPLACE")
         how = ("set", "create", "replace")[flags]
-        _native.set_xattr(self._inner, encode(path), encode(attribute), buffer(value), how, follow_symlinks)
+        _native.set_xattr(self._inner, encode(path, self), encode(attribute), buffer(value), how, follow_symlinks)
 
     def removexattr(self, path: AnyPath, attribute: Any, *, follow_symlinks: bool = True) -> None:
         """Removes an extended attribute."""
-        _native.remove_xattr(self._inner, encode(path), encode(attribute), follow_symlinks)
+        _native.remove_xattr(self._inner, encode(path, self), encode(attribute), follow_symlinks)
 
     # ---- transactions
 
@@ -350,7 +350,7 @@ class Vault(Tree):
 
         ``ChangedError`` if anything that it read is another by then: begin again.
         """
-        return Transaction(_native.begin(self._inner), durable)
+        return Transaction(self, _native.begin(self._inner), durable)
 
     # ---- snapshots
 
@@ -379,8 +379,8 @@ class Vault(Tree):
 
     def restore(self, selector: str, path: AnyPath = "/", to: Optional[AnyPath] = None) -> int:
         """Brings back what a snapshot had at ``path``, there or at ``to``; gives how many nodes. What is there is replaced in one step."""
-        name = encode(path)
-        return _native.restore(self._inner, selector, name, name if to is None else encode(to))[0]
+        name = encode(path, self)
+        return _native.restore(self._inner, selector, name, name if to is None else encode(to, self))[0]
 
     def differences(
         self, before: str, after: Optional[str] = None, path: AnyPath = "/"
@@ -389,7 +389,7 @@ class Vault(Tree):
 
         Each a path and the ``st_mode`` of what was there before and after; ``None`` for nothing.
         """
-        found = _native.differences(self._inner, before, after, encode(path))
+        found = _native.differences(self._inner, before, after, encode(path, self))
         return [(like(path, name), old, new) for name, old, new in found]
 
     def usage(self) -> Usage:
@@ -405,7 +405,7 @@ class Vault(Tree):
 
         Nothing may be at ``path`` now. With ``trial`` nothing is done.
         """
-        return _native.erase(self._inner, encode(path), trial)
+        return _native.erase(self._inner, encode(path, self), trial)
 
     # ---- remotes
 
@@ -456,7 +456,7 @@ class Vault(Tree):
 
     def settle_conflict(self, path: AnyPath, keep: str) -> Any:
         """Ends a conflict: ``mine`` (the copy), ``theirs`` or ``both`` stay. Gives the path that the content has then."""
-        return like(path, _native.settle_conflict(self._inner, encode(path), keep))
+        return like(path, _native.settle_conflict(self._inner, encode(path, self), keep))
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -4,14 +4,12 @@ import io
 import pickle
 import shutil
 
+import fsspec
 import pytest
+from fsspec.tests import abstract
 
-fsspec = pytest.importorskip("fsspec")
-
-from fsspec.tests import abstract  # noqa: E402
-
-import strongroom  # noqa: E402
-from strongroom.fsspec import StrongroomFileSystem  # noqa: E402
+import strongroom
+from strongroom.fsspec import StrongroomFileSystem
 
 
 @pytest.fixture
@@ -48,6 +46,13 @@ class TestOpen(abstract.AbstractOpenTests, Fixtures):
 
 class TestPipe(abstract.AbstractPipeTests, Fixtures):
     pass
+
+
+def test_every_part_of_the_suite_is_run():
+    """A later version of fsspec may have more."""
+    parts = {name for name in vars(abstract) if name.startswith("Abstract") and name.endswith("Tests")}
+    run = {base.__name__ for one in (TestCopy, TestGet, TestPut, TestOpen, TestPipe) for base in one.__mro__}
+    assert len(parts) >= 5 and parts - run == set()
 
 
 @pytest.fixture

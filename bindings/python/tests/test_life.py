@@ -1,5 +1,6 @@
 """The life of a vault and its files: they are closed, forgotten, forked, interrupted, ended with the interpreter, used by many threads."""
 
+import errno
 import gc
 import os
 import signal
@@ -10,6 +11,7 @@ import warnings
 import pytest
 
 import strongroom
+from strongroom import _native
 
 # ---- after close
 
@@ -661,3 +663,53 @@ def test_other_threads_run_during_a_call(vault, name):
         sys.setswitchinterval(before)
         thread.join()
     file.close()
+
+
+# ---- a bug of the library
+
+
+def test_a_panic_is_an_exception_that_says_nothing_of_itself(vault):
+    """Goal: it does not cross the border as anything else, and what it says, which may be content, is dropped. Method: a function of the
+    module for tests panics, in this thread and in others; the vault works on."""
+    seen = []
+
+    def panics():
+        try:
+            _native._panics("a secret")
+        except strongroom.VaultError as error:
+            seen.append(error)
+
+    panics()
+    threads = [threading.Thread(target=panics) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 5
+    for error in seen:
+        assert error.errno == errno.EIO
+        assert "a bug of Strongroom" in str(error) and "secret" not in str(error)
+    vault.write_bytes("/a", b"goes on")
+    assert vault.read_bytes("/a") == b"goes on"
+
+
+def test_a_program_ends_as_usual_after_a_panic(program):
+    """It is not aborted, and closes its vault. Of each panic it prints the place in the code and nothing else (SECURITY.md, claim 7)."""
+    ended = program(
+        """
+        import threading
+        def panics():
+            try:
+                strongroom._native._panics("a " + "secret")
+            except strongroom.VaultError as error:
+                print(error.errno)
+        with open_vault() as vault:
+            panics()
+            thread = threading.Thread(target=panics)
+            thread.start()
+            thread.join()
+        """
+    )
+    assert ended.stdout == "5\n5\n"
+    assert ended.stderr.count("strongroom: a bug: panicked at ") == 2, ended.stderr
+    assert "a secret" not in ended.stderr, ended.stderr

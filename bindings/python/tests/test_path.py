@@ -1,5 +1,6 @@
 """``VaultPath`` gives the same results as ``pathlib.Path``: both get the same calls."""
 
+import inspect
 import pathlib
 
 import pytest
@@ -151,3 +152,73 @@ def test_a_path_in_a_snapshot_is_read_and_not_changed(vault):
             with pytest.raises(OSError) as error:
                 change()
             assert error.value.errno == 30
+
+
+#: What the methods below take beside paths.
+GIVEN = {
+    "attribute": "user.x",
+    "before": "t:none",
+    "data": b"x",
+    "gid": 1,
+    "keep": "both",
+    "length": 0,
+    "mode": 0o600,
+    "ns": (0, 0),
+    "offset": 0,
+    "selector": "t:none",
+    "text": "x",
+    "uid": 1,
+    "value": b"x",
+}
+
+
+def calls_with(owner, path, **given):
+    """Each public method of ``owner``, once for each of its parameters that is a path: ``path`` for that one, ``/a`` for the others."""
+    for name, method in inspect.getmembers(owner, inspect.ismethod):
+        parameters = inspect.signature(method).parameters.values()
+        paths = [one.name for one in parameters if "AnyPath" in str(one.annotation) and one.kind != one.VAR_POSITIONAL]
+        for wrong in paths if not name.startswith("_") else ():
+            arguments = {one.name: {**GIVEN, **given}.get(one.name, "/a") for one in parameters if one.default is one.empty}
+            yield f"{name}({wrong})", method, {**arguments, wrong: path}
+
+
+def is_refused(method, arguments):
+    with pytest.raises(ValueError, match="another vault or snapshot"):
+        result = method(**arguments)
+        if inspect.isgenerator(result):
+            next(result)
+
+
+def test_a_path_of_another_vault_or_snapshot_is_refused(vault, tmp_path):
+    """Goal: no call reads or changes in one vault what is meant in another. Method: reflection lists the calls that take a path."""
+    vault.write_bytes("/a", b"mine")
+    with strongroom.Vault.create(tmp_path / "other", remember=False) as other, vault.snapshot() as then:
+        other.write_bytes("/a", b"theirs")
+        count = 0
+        transaction = vault.transaction()
+        with vault.unnamed_file() as file:
+            for owner, path in (
+                (vault, other.path("/a")),
+                (vault, then.path("/a")),
+                (then, vault.path("/a")),
+                (transaction, other.path("/a")),
+            ):
+                for _, method, arguments in calls_with(owner, path, file=file):
+                    is_refused(method, arguments)
+                    count += 1
+        transaction.rollback()
+        assert count > 120
+        mine, theirs = vault.path("/a"), other.path("/a")
+        for refused in (
+            lambda: vault.path(theirs),
+            lambda: mine / theirs,
+            lambda: mine.relative_to(theirs),
+            lambda: mine.samefile(theirs),
+            lambda: mine.rename(theirs),
+            lambda: mine.symlink_to(theirs),
+        ):
+            is_refused(refused, {})
+        assert not mine.is_relative_to(theirs) and mine.is_relative_to(vault.path("/"))
+        assert vault.read_bytes(str(theirs)) == b"mine", "the same path may be meant"
+        for one, content in ((vault, b"mine"), (other, b"theirs")):
+            assert one.listdir() == ["a"] and one.read_bytes("/a") == content

@@ -4,12 +4,19 @@
  * Compile with -I…/include/strongroom and link with strongroom instead of sqlfs: `#include "sqlfs.h"` finds this file. What libsqlfs calls a
  * database file is a vault folder here; a file that libsqlfs made is not read.
  *
- * As there: sqlfs_open… and sqlfs_close give 1 or 0; sqlfs_proc_… give 0 or a count, or a negative number of <errno.h>, and set errno; a
- * write makes the file if it is missing; `fi` may be zeros.
+ * As there: sqlfs_open…, sqlfs_close and what changes keys give 1 or 0; sqlfs_init… and sqlfs_destroy give 0 or 1; sqlfs_proc_… give 0 or a
+ * count, or a negative number of <errno.h>, and set errno; a write makes the file if it is missing; `fi` may be zeros; NULL for `sqlfs` is
+ * what sqlfs_init… opened.
  *
- * Otherwise than there: there is no `db` in sqlfs_t. A transaction groups nothing, since each call is all or nothing by itself:
- * sqlfs_complete_transaction makes everything durable, sqlfs_break_transaction takes nothing back and gives 0. Use sr_begin of
- * strongroom.h for changes that happen together; sqlfs_vault gives what it needs.
+ * Otherwise than there: there is no `db` in sqlfs_t, and no store without a key, so neither sqlfs_open nor sqlfs_init. sqlfs_init_password
+ * and sqlfs_init_key open the vault at once, for all threads, instead of for each thread at its first call; a second one closes the first,
+ * also if two threads call at once, and gives 1 if closing it fails, for example because what it had was not stored; what sqlfs_open… gives
+ * is never what NULL means. A raw key of 32 bytes is the passphrase that its hexadecimal digits are, as io.strongroom.io has it in Java: to
+ * open a vault with it takes as long as with any passphrase. sqlfs_change_password and sqlfs_rekey replace what unlocks a vault, whether or
+ * not it is open; nothing is written again, so they are quick, and whoever has both the old key and an older copy of the folder still reads
+ * that copy. A transaction groups nothing, since each call is all or nothing by itself: sqlfs_complete_transaction makes everything
+ * durable, sqlfs_break_transaction takes nothing back and gives 0. Use sr_begin of strongroom.h for changes that happen together;
+ * sqlfs_vault gives what it needs.
  */
 #ifndef STRONGROOM_SQLFS_H
 #define STRONGROOM_SQLFS_H
@@ -39,119 +46,19 @@ struct fuse_file_info {
 typedef int (*fuse_fill_dir_t)(void *buf, const char *name, const struct stat *stat, off_t offset);
 #endif
 
-#include "../strongroom.h"
-
-#define SQLFS_CALL static inline __attribute__((unused))
-
-/* A vault, open. */
-typedef struct {
-    sr_vault vault;
-} sqlfs_t;
-
-/* ---- results */
-
-SQLFS_CALL int sqlfs_result_(int64_t result)
-{
-    if (result < 0)
-        errno = (int)-result;
-    return (int)result;
-}
-
-SQLFS_CALL int sqlfs_failed_(int number)
-{
-    errno = number;
-    return -number;
-}
-
-/* ---- open and close: 1 or 0 */
-
-SQLFS_CALL int sqlfs_open_secret_(const char *folder, const sr_secret *secret, sqlfs_t **sqlfs)
-{
-    sqlfs_t *opened;
-    sr_bytes code;
-    int result;
-    *sqlfs = NULL;
-    opened = (sqlfs_t *)malloc(sizeof *opened);
-    if (!opened)
-        return 0;
-    result = sr_open(folder, secret, NULL, &opened->vault);
-    /* As libsqlfs: what is not there is made. A program that shows the recovery code to its user makes the vault with sr_create first. */
-    if (result == -ENOENT) {
-        result = sr_create(folder, secret, 1, NULL, &opened->vault, &code);
-        if (result == 0)
-            sr_bytes_free(&code);
-    }
-    if (result < 0) {
-        free(opened);
-        sqlfs_result_(result);
-        return 0;
-    }
-    *sqlfs = opened;
-    return 1;
-}
-
-SQLFS_CALL int sqlfs_open_password(const char *folder, const char *password, sqlfs_t **sqlfs)
-{
-    sr_secret secret = { SR_PASSPHRASE, password, strlen(password) };
-    return sqlfs_open_secret_(folder, &secret, sqlfs);
-}
-
-/* `key`: the content of a key file, as sr_make_key_file makes it. */
-SQLFS_CALL int sqlfs_open_key(const char *folder, const uint8_t *key, size_t len, sqlfs_t **sqlfs)
-{
-    sr_secret secret = { SR_KEY_FILE, key, len };
-    return sqlfs_open_secret_(folder, &secret, sqlfs);
-}
-
-SQLFS_CALL int sqlfs_close(sqlfs_t *sqlfs)
-{
-    int result = sr_close(sqlfs->vault);
-    free(sqlfs);
-    sqlfs_result_(result);
-    return result == 0;
-}
-
-/* The new one is there before the old one goes: whatever happens, one of them opens the vault. */
-SQLFS_CALL int sqlfs_change_password(const char *folder, const char *old_password, const char *new_password)
-{
-    sr_secret old_secret = { SR_PASSPHRASE, old_password, strlen(old_password) };
-    sr_secret new_secret = { SR_PASSPHRASE, new_password, strlen(new_password) };
-    sr_keys keys;
-    sr_bytes slot;
-    int result = sr_keys_open(folder, &old_secret, NULL, &keys);
-    if (result < 0) {
-        sqlfs_result_(result);
-        return 0;
-    }
-    result = sr_keys_unlocked_by(keys, &slot);
-    if (result == 0) {
-        result = sr_keys_add(keys, "", &new_secret);
-        if (result == 0)
-            result = sr_keys_remove(keys, (const char *)slot.data);
-        sr_bytes_free(&slot);
-    }
-    sr_keys_close(keys);
-    sqlfs_result_(result);
-    return result == 0;
-}
-
-/* The vault, for the calls of strongroom.h. */
-SQLFS_CALL sr_vault sqlfs_vault(sqlfs_t *sqlfs)
-{
-    return sqlfs->vault;
-}
+#include "sqlfs_vault.h"
 
 /* ---- transactions: see above */
 
 SQLFS_CALL int sqlfs_begin_transaction(sqlfs_t *sqlfs)
 {
-    return sr_exists(sqlfs->vault, "/") == 1;
+    return sr_exists(sqlfs_vault(sqlfs), "/") == 1;
 }
 
 SQLFS_CALL int sqlfs_complete_transaction(sqlfs_t *sqlfs, int count)
 {
     (void)count;
-    return sqlfs_result_(sr_sync(sqlfs->vault)) == 0;
+    return sqlfs_result_(sr_sync(sqlfs_vault(sqlfs))) == 0;
 }
 
 SQLFS_CALL int sqlfs_break_transaction(sqlfs_t *sqlfs)
@@ -208,7 +115,7 @@ SQLFS_CALL void sqlfs_stat_(const sr_stat *node, struct stat *stat)
 SQLFS_CALL int sqlfs_proc_getattr(sqlfs_t *sqlfs, const char *path, struct stat *stat)
 {
     sr_stat node;
-    int result = sr_get_stat(sqlfs->vault, path, SR_STAY, &node);
+    int result = sr_get_stat(sqlfs_vault(sqlfs), path, SR_STAY, &node);
     if (result == 0)
         sqlfs_stat_(&node, stat);
     return sqlfs_result_(result);
@@ -217,14 +124,14 @@ SQLFS_CALL int sqlfs_proc_getattr(sqlfs_t *sqlfs, const char *path, struct stat 
 SQLFS_CALL int sqlfs_is_dir(sqlfs_t *sqlfs, const char *path)
 {
     sr_stat node;
-    return sr_get_stat(sqlfs->vault, path, SR_STAY, &node) == 0 && node.kind == SR_KIND_DIRECTORY;
+    return sr_get_stat(sqlfs_vault(sqlfs), path, SR_STAY, &node) == 0 && node.kind == SR_KIND_DIRECTORY;
 }
 
 /* Who has the vault open may do everything in it, but start what has no x. */
 SQLFS_CALL int sqlfs_proc_access(sqlfs_t *sqlfs, const char *path, int mask)
 {
     sr_stat node;
-    int result = sr_get_stat(sqlfs->vault, path, SR_FOLLOW, &node);
+    int result = sr_get_stat(sqlfs_vault(sqlfs), path, SR_FOLLOW, &node);
     if (result == 0 && (mask & X_OK) && node.kind == SR_KIND_FILE && !(node.mode & 0111))
         return sqlfs_failed_(EACCES);
     return sqlfs_result_(result);
@@ -232,7 +139,7 @@ SQLFS_CALL int sqlfs_proc_access(sqlfs_t *sqlfs, const char *path, int mask)
 
 SQLFS_CALL int sqlfs_proc_chmod(sqlfs_t *sqlfs, const char *path, mode_t mode)
 {
-    return sqlfs_result_(sr_chmod(sqlfs->vault, path, mode & 07777));
+    return sqlfs_result_(sr_chmod(sqlfs_vault(sqlfs), path, mode & 07777));
 }
 
 SQLFS_CALL int sqlfs_proc_chown(sqlfs_t *sqlfs, const char *path, uid_t uid, gid_t gid)
@@ -245,12 +152,12 @@ SQLFS_CALL int sqlfs_proc_chown(sqlfs_t *sqlfs, const char *path, uid_t uid, gid
         set.what |= SR_SET_GID;
     set.uid = (uint32_t)uid;
     set.gid = (uint32_t)gid;
-    return sqlfs_result_(sr_set_stat(sqlfs->vault, path, SR_STAY, &set));
+    return sqlfs_result_(sr_set_stat(sqlfs_vault(sqlfs), path, SR_STAY, &set));
 }
 
 SQLFS_CALL int sqlfs_proc_truncate(sqlfs_t *sqlfs, const char *path, off_t size)
 {
-    return sqlfs_result_(sr_truncate(sqlfs->vault, path, (uint64_t)size));
+    return sqlfs_result_(sr_truncate(sqlfs_vault(sqlfs), path, (uint64_t)size));
 }
 
 SQLFS_CALL int sqlfs_proc_utime(sqlfs_t *sqlfs, const char *path, struct utimbuf *times)
@@ -264,13 +171,13 @@ SQLFS_CALL int sqlfs_proc_utime(sqlfs_t *sqlfs, const char *path, struct utimbuf
     } else {
         set.what = SR_SET_ATIME_NOW | SR_SET_MTIME_NOW;
     }
-    return sqlfs_result_(sr_set_stat(sqlfs->vault, path, SR_FOLLOW, &set));
+    return sqlfs_result_(sr_set_stat(sqlfs_vault(sqlfs), path, SR_FOLLOW, &set));
 }
 
 SQLFS_CALL int sqlfs_proc_statfs(sqlfs_t *sqlfs, const char *path, struct statvfs *stat)
 {
     sr_space space;
-    int result = sr_get_space(sqlfs->vault, &space);
+    int result = sr_get_space(sqlfs_vault(sqlfs), &space);
     (void)path;
     if (result == 0) {
         memset(stat, 0, sizeof *stat);
@@ -287,7 +194,7 @@ SQLFS_CALL int sqlfs_proc_statfs(sqlfs_t *sqlfs, const char *path, struct statvf
 
 SQLFS_CALL int sqlfs_proc_mkdir(sqlfs_t *sqlfs, const char *path, mode_t mode)
 {
-    return sqlfs_result_(sr_make_directory(sqlfs->vault, path, mode & 07777));
+    return sqlfs_result_(sr_make_directory(sqlfs_vault(sqlfs), path, mode & 07777));
 }
 
 SQLFS_CALL int sqlfs_proc_mknod(sqlfs_t *sqlfs, const char *path, mode_t mode, dev_t rdev)
@@ -301,38 +208,38 @@ SQLFS_CALL int sqlfs_proc_mknod(sqlfs_t *sqlfs, const char *path, mode_t mode, d
         kind = SR_KIND_CHARACTER_DEVICE;
     else if (S_ISBLK(mode))
         kind = SR_KIND_BLOCK_DEVICE;
-    return sqlfs_result_(sr_make_node(sqlfs->vault, path, kind, mode & 07777, (uint64_t)rdev));
+    return sqlfs_result_(sr_make_node(sqlfs_vault(sqlfs), path, kind, mode & 07777, (uint64_t)rdev));
 }
 
 SQLFS_CALL int sqlfs_proc_unlink(sqlfs_t *sqlfs, const char *path)
 {
-    return sqlfs_result_(sr_remove(sqlfs->vault, path));
+    return sqlfs_result_(sr_remove(sqlfs_vault(sqlfs), path));
 }
 
 SQLFS_CALL int sqlfs_proc_rmdir(sqlfs_t *sqlfs, const char *path)
 {
-    return sqlfs_result_(sr_remove_directory(sqlfs->vault, path));
+    return sqlfs_result_(sr_remove_directory(sqlfs_vault(sqlfs), path));
 }
 
 SQLFS_CALL int sqlfs_proc_rename(sqlfs_t *sqlfs, const char *from, const char *to)
 {
-    return sqlfs_result_(sr_rename(sqlfs->vault, from, to, SR_RENAME_REPLACE));
+    return sqlfs_result_(sr_rename(sqlfs_vault(sqlfs), from, to, SR_RENAME_REPLACE));
 }
 
 SQLFS_CALL int sqlfs_proc_link(sqlfs_t *sqlfs, const char *from, const char *to)
 {
-    return sqlfs_result_(sr_link(sqlfs->vault, from, to));
+    return sqlfs_result_(sr_link(sqlfs_vault(sqlfs), from, to));
 }
 
 SQLFS_CALL int sqlfs_proc_symlink(sqlfs_t *sqlfs, const char *target, const char *path)
 {
-    return sqlfs_result_(sr_make_symlink(sqlfs->vault, target, path));
+    return sqlfs_result_(sr_make_symlink(sqlfs_vault(sqlfs), target, path));
 }
 
 SQLFS_CALL int sqlfs_proc_readlink(sqlfs_t *sqlfs, const char *path, char *buf, size_t size)
 {
     sr_bytes target;
-    int result = sr_read_link(sqlfs->vault, path, &target);
+    int result = sr_read_link(sqlfs_vault(sqlfs), path, &target);
     if (result < 0)
         return sqlfs_result_(result);
     if (size > 0) {
@@ -350,7 +257,7 @@ SQLFS_CALL int sqlfs_proc_readdir(sqlfs_t *sqlfs, const char *path, void *buf, f
     sr_directory directory;
     sr_entry entry;
     struct stat stat;
-    int is_full, result = sr_directory_open(sqlfs->vault, path, &directory);
+    int is_full, result = sr_directory_open(sqlfs_vault(sqlfs), path, &directory);
     (void)offset;
     (void)fi;
     if (result < 0)
@@ -366,7 +273,7 @@ SQLFS_CALL int sqlfs_proc_readdir(sqlfs_t *sqlfs, const char *path, void *buf, f
 
 SQLFS_CALL int sqlfs_del_tree(sqlfs_t *sqlfs, const char *path)
 {
-    return sr_remove_tree(sqlfs->vault, path) == 0 || sr_remove(sqlfs->vault, path) == 0;
+    return sr_remove_tree(sqlfs_vault(sqlfs), path) == 0 || sr_remove(sqlfs_vault(sqlfs), path) == 0;
 }
 
 /* ---- content */
@@ -392,7 +299,7 @@ SQLFS_CALL int sqlfs_flags_(int flags)
 SQLFS_CALL int sqlfs_proc_open(sqlfs_t *sqlfs, const char *path, struct fuse_file_info *fi)
 {
     sr_file file;
-    int result = sr_file_open(sqlfs->vault, path, (uint32_t)sqlfs_flags_(fi->flags), 0644, &file);
+    int result = sr_file_open(sqlfs_vault(sqlfs), path, (uint32_t)sqlfs_flags_(fi->flags), 0644, &file);
     if (result == 0)
         fi->fh = file.id;
     return sqlfs_result_(result);
@@ -401,7 +308,7 @@ SQLFS_CALL int sqlfs_proc_open(sqlfs_t *sqlfs, const char *path, struct fuse_fil
 SQLFS_CALL int sqlfs_proc_create(sqlfs_t *sqlfs, const char *path, mode_t mode, struct fuse_file_info *fi)
 {
     sr_file file;
-    int result = sr_file_open(sqlfs->vault, path, SR_READ | SR_WRITE | SR_CREATE, mode & 07777, &file);
+    int result = sr_file_open(sqlfs_vault(sqlfs), path, SR_READ | SR_WRITE | SR_CREATE, mode & 07777, &file);
     if (result == 0)
         fi->fh = file.id;
     return sqlfs_result_(result);
@@ -435,7 +342,7 @@ SQLFS_CALL int sqlfs_proc_read(sqlfs_t *sqlfs, const char *path, char *buf, size
         result = sr_pread(file, buf, sqlfs_count_(size), (uint64_t)offset);
     /* Not open, or open for something else: by the path, as libsqlfs. */
     if (result == -EBADF) {
-        result = sr_file_open(sqlfs->vault, path, SR_READ, 0, &file);
+        result = sr_file_open(sqlfs_vault(sqlfs), path, SR_READ, 0, &file);
         if (result == 0) {
             result = sr_pread(file, buf, sqlfs_count_(size), (uint64_t)offset);
             sr_file_close(file);
@@ -454,7 +361,7 @@ SQLFS_CALL int sqlfs_proc_write(sqlfs_t *sqlfs, const char *path, const char *bu
         result = sr_pwrite(file, buf, sqlfs_count_(size), (uint64_t)offset);
     if (result == -EBADF) {
         uint32_t flags = SR_WRITE | SR_CREATE | (fi && (fi->flags & O_APPEND) ? SR_APPEND : 0);
-        result = sr_file_open(sqlfs->vault, path, flags, 0644, &file);
+        result = sr_file_open(sqlfs_vault(sqlfs), path, flags, 0644, &file);
         if (result == 0) {
             result = sr_pwrite(file, buf, sqlfs_count_(size), (uint64_t)offset);
             sr_file_close(file);
@@ -473,7 +380,7 @@ SQLFS_CALL int sqlfs_proc_fsync(sqlfs_t *sqlfs, const char *path, int isfdatasyn
     if (file.id != 0)
         result = sr_file_sync(file);
     if (result == -EBADF)
-        result = sr_sync(sqlfs->vault);
+        result = sr_sync(sqlfs_vault(sqlfs));
     return sqlfs_result_(result);
 }
 
@@ -483,7 +390,7 @@ SQLFS_CALL int sqlfs_proc_setxattr(sqlfs_t *sqlfs, const char *path, const char 
                                    int flags)
 {
     /* XATTR_CREATE is 1 and XATTR_REPLACE is 2, as here. */
-    return sqlfs_result_(sr_set_xattr(sqlfs->vault, path, SR_STAY, name, value, size, (uint32_t)flags));
+    return sqlfs_result_(sr_set_xattr(sqlfs_vault(sqlfs), path, SR_STAY, name, value, size, (uint32_t)flags));
 }
 
 /* Puts `len` bytes into a buffer as getxattr(2) does. */
@@ -500,7 +407,7 @@ SQLFS_CALL int sqlfs_fill_(const void *data, uint64_t len, char *buf, size_t siz
 SQLFS_CALL int sqlfs_proc_getxattr(sqlfs_t *sqlfs, const char *path, const char *name, char *value, size_t size)
 {
     sr_bytes found;
-    int result = sr_get_xattr(sqlfs->vault, path, SR_STAY, name, &found);
+    int result = sr_get_xattr(sqlfs_vault(sqlfs), path, SR_STAY, name, &found);
     if (result < 0)
         return sqlfs_result_(result);
     result = sqlfs_fill_(found.data, found.len, value, size);
@@ -513,7 +420,7 @@ SQLFS_CALL int sqlfs_proc_listxattr(sqlfs_t *sqlfs, const char *path, char *list
     sr_names names;
     uint64_t place;
     size_t len = 0;
-    int result = sr_list_xattrs(sqlfs->vault, path, SR_STAY, &names);
+    int result = sr_list_xattrs(sqlfs_vault(sqlfs), path, SR_STAY, &names);
     if (result < 0)
         return sqlfs_result_(result);
     for (place = 0; place < names.count && result == 0; place++) {
@@ -530,7 +437,7 @@ SQLFS_CALL int sqlfs_proc_listxattr(sqlfs_t *sqlfs, const char *path, char *list
 
 SQLFS_CALL int sqlfs_proc_removexattr(sqlfs_t *sqlfs, const char *path, const char *name)
 {
-    return sqlfs_result_(sr_remove_xattr(sqlfs->vault, path, SR_STAY, name));
+    return sqlfs_result_(sr_remove_xattr(sqlfs_vault(sqlfs), path, SR_STAY, name));
 }
 
 #endif

@@ -209,6 +209,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &[v],
             &["--account", EVIL, "out"],
             &["--listen", EVIL, "out"],
+            &["--name", EVIL, v],
             &["--certificate", no_local, "--key", no_local, "out"],
         ]),
         "completions" => bare(&[&[EVIL]]),

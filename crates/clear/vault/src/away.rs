@@ -20,6 +20,7 @@ use strongroom_remote::{Address, Error as RemoteError, Remote};
 use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
 use strongroom_sync::{Error as SyncError, Marker, RemoteState, object_hash, segment_name};
 
+use crate::own_login::OwnLogin;
 use crate::pace::RemotePace;
 use crate::{Error, Result};
 
@@ -27,6 +28,7 @@ use crate::{Error, Result};
 pub(crate) struct RemoteSegments {
     vault: VaultId,
     pace: RemotePace,
+    login: Arc<OwnLogin>,
     known: Mutex<HashMap<u64, Known>>,
 }
 
@@ -47,11 +49,12 @@ enum Answer {
 }
 
 impl RemoteSegments {
-    /// Of that vault, no faster than `pace`.
-    pub(crate) fn new(vault: VaultId, pace: RemotePace) -> Self {
+    /// Of that vault, no faster than `pace`; `login` logs in at servers.
+    pub(crate) fn new(vault: VaultId, pace: RemotePace, login: Arc<OwnLogin>) -> Self {
         Self {
             vault,
             pace,
+            login,
             known: Mutex::default(),
         }
     }
@@ -92,6 +95,7 @@ impl RemoteSegments {
             return Ok(Arc::clone(remote));
         }
         let remote = self.marker(place).reach(&address)?;
+        remote.sign_with(Arc::clone(&self.login) as _);
         if !Address::parse(&address)?.is_folder() {
             let reached = Some((address, Arc::clone(&remote)));
             self.known.lock().entry(number).or_default().reached = reached;

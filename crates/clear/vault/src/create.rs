@@ -34,6 +34,7 @@ use crate::keyring::own_replica::save_copies;
 use crate::keyring::unlocked::Unlocked;
 use crate::limits::CREATE_FREE_BYTES_MIN;
 use crate::open::{self, OpenOptions};
+use crate::own_login::OwnLogin;
 use crate::owner::port::Port;
 use crate::owner::socket::Listener;
 use crate::request::Access;
@@ -334,7 +335,9 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
     let key = replica.metadata_key().bytes();
     let store = Store::create(folder.path(), key, strongroom_metadata::Options::default())?;
     known_records::see(&store, &keyring, Access::ReadWrite)?;
-    let parts = open::parts(folder, &keyring, store, Access::ReadWrite, &options.engine)?;
+    let login = OwnLogin::of(&keyring);
+    let keys = (&keyring, std::sync::Arc::clone(&login));
+    let parts = open::parts(folder, keys, store, Access::ReadWrite, &options.engine)?;
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     Filesystem::format(&parts, uid, gid)?;
@@ -347,7 +350,11 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
         .remove(UNFINISHED)
         .map_err(below("finishing the vault folder"))?;
     folder.sync()?;
-    let keys = HeldKeys::new(folder, Unlocked::made(keyring, replica))?;
+    let unlocked = Unlocked {
+        login,
+        ..Unlocked::made(keyring, replica)
+    };
+    let keys = HeldKeys::new(folder, unlocked)?;
     Ok((filesystem, keys, recovery_code))
 }
 

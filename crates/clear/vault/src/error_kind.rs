@@ -16,7 +16,7 @@ pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind 
     match error {
         Sync::Remote(Remote::Address(_) | Remote::Name(_)) => Kind::InvalidInput,
         Sync::Remote(Remote::Unreachable(_)) => Kind::HostUnreachable,
-        Sync::Remote(Remote::Refused(_)) => Kind::PermissionDenied,
+        Sync::Remote(Remote::Refused(_) | Remote::DeviceRemoved) => Kind::PermissionDenied,
         Sync::Remote(Remote::Full) => Kind::StorageFull,
         Sync::Remote(Remote::Quota(_)) => Kind::QuotaExceeded,
         Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,

@@ -20,6 +20,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
+use crate::own_login::OwnLogin;
 use crate::remotes::{headers_at, newest_number};
 use crate::{Error, Result};
 
@@ -85,6 +86,8 @@ pub(crate) fn newest_state(
             }
             match opener.open(&header) {
                 Ok(keyring) if keyring.vault_id() == marker.vault => {
+                    // A server shows what was published to members only.                      [11.11.8]
+                    remote.sign_with(OwnLogin::of(&keyring));
                     match Log::read(remote, &keyring, marker) {
                         Ok(log) if log.goes_with(remote, (&header, &records), &tried)? => {
                             return Ok((header, keyring, log));

@@ -34,6 +34,7 @@ use crate::keyring::known_records;
 use crate::keyring::metadata_key;
 use crate::keyring::unlocked::{Unlocked, Way};
 use crate::limits::PATIENCE_MS;
+use crate::own_login::OwnLogin;
 use crate::owner::Owner;
 use crate::owner::socket::Listener;
 use crate::pace::RemotePace;
@@ -196,7 +197,10 @@ fn unlock_and_start(
     if access == Access::ReadOnly || !watch.may_be_copy() {
         unlocked.slot = None;
     }
-    let parts = parts(folder, &unlocked.keyring, store, access, options)?;
+    unlocked.renew_login();
+    let login = Arc::clone(&unlocked.login);
+    let keyring = &unlocked.keyring;
+    let parts = parts(folder, (keyring, login), store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
     tell_replay(folder, &filesystem, access);
     if access == Access::ReadWrite {
@@ -269,10 +273,10 @@ fn keep_second_copies(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Everything a file system is made of.
+/// Everything a file system is made of. `login`: what logs in where content is away.
 pub(crate) fn parts(
     folder: &Folder,
-    keyring: &Keyring,
+    (keyring, login): (&Keyring, Arc<OwnLogin>),
     store: Store,
     access: Access,
     options: &OpenOptions,
@@ -312,6 +316,7 @@ pub(crate) fn parts(
         source: Some(Arc::new(RemoteSegments::new(
             keyring.vault_id(),
             options.pace.clone(),
+            login,
         ))),
         options: Options {
             read_only: access == Access::ReadOnly,

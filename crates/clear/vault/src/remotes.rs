@@ -126,6 +126,7 @@ impl Vault {
         let marker = match Marker::read(&*remote)? {
             Some(marker) => marker,
             None => {
+                remote.sign_with(self.login());
                 let remote_id = self.id_for_marker(&*remote)?;
                 if probe(&*remote)? == CreateOnly::Broken {
                     return Err(Error::RemoteNotCreateOnly);
@@ -281,6 +282,7 @@ impl Vault {
             remote: RemoteId(row.id),
         }
         .reach(&row.address)?;
+        remote.sign_with(self.login());
         Ok(self.shared.joining.options.pace.limit(remote))
     }
 

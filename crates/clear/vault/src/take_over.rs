@@ -17,6 +17,7 @@ use strongroom_metadata::Store;
 use crate::folder::{Folder, HEADER, REPLICA};
 use crate::keyring::known_records;
 use crate::keyring::own_replica::Files;
+use crate::own_login::OwnLogin;
 use crate::request::Access;
 use crate::{
     Error, Keys, OpenOptions, Rebuild, RecoverOptions, Result, SeenRecords, Trust, Vault, open,
@@ -122,7 +123,8 @@ impl State {
         let store = Store::create(path, key, options).unwrap();
         known_records::see(&store, &keyring, Access::ReadWrite).unwrap();
         let options = OpenOptions::default();
-        let parts = open::parts(&folder, &keyring, store, Access::ReadWrite, &options).unwrap();
+        let keys = (&keyring, OwnLogin::of(&keyring));
+        let parts = open::parts(&folder, keys, store, Access::ReadWrite, &options).unwrap();
         Filesystem::format(&parts, 0, 0).unwrap();
         drop(parts);
         let vault = self.open(path).unwrap();

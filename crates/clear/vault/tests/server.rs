@@ -4,16 +4,19 @@
 
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strongroom::filesystem::Error as FileError;
-use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, OpenOptions, SyncEvent, Vault, clone};
-use strongroom_remote::{Address, ObjectName, Remote};
+use strongroom::{
+    AskingStep, CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, InvitationStep, KeyFile,
+    Keys, NewDevice, OpenOptions, PairingCode, Secret, SyncEvent, SystemRandom, Vault, clone,
+};
+use strongroom_remote::{Address, ObjectName};
 use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
-use strongroom_sync::MARKER;
 
-use support::{Place, content};
+use support::{Place, content, copy_folder};
 
 /// So long something may take that takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,13 +45,27 @@ impl Served {
     }
 
     fn start(&mut self, listen: &str) {
+        let folder = self.folder.path().to_owned();
+        self.serve(folder, listen);
+    }
+
+    /// Runs the server on another state of its folder.
+    fn serve(&mut self, folder: PathBuf, listen: &str) {
         let settings = Settings {
-            folder: self.folder.path().to_owned(),
+            folder,
             listen: listen.parse().unwrap(),
             tls: Tls::SelfSigned,
             metrics: None,
+            names: Vec::new(),
         };
         self.server = Some(Server::start(&settings).unwrap());
+    }
+
+    /// The same at the address that it has, in place of the one that runs.
+    fn restart_on(&mut self, folder: &Path) {
+        let listen = self.server().address().to_string();
+        self.server.take().unwrap().stop();
+        self.serve(folder.to_owned(), &listen);
     }
 
     fn server(&self) -> &Server {
@@ -145,28 +162,21 @@ fn what_is_published_is_heard_of_and_nobody_asks_while_nothing_happens() {
     assert_eq!(*failed.lock(), [""; 0]);
 }
 
-/// Takes everything away from a remote that is not a publication; a server removes all but the newest of those.
-fn take_away(remote: &dyn Remote) -> Vec<(ObjectName, Vec<u8>)> {
-    let mut names = vec![MARKER.to_owned()];
-    for kind in ["headers", "revisions", "segments"] {
-        let listed = remote.list(kind).unwrap().into_iter();
-        names.extend(listed.map(|one| format!("{kind}/{}", one.name)));
-    }
-    let taken = names.into_iter().map(|name| {
-        let name = ObjectName::new(name).unwrap();
-        let bytes = remote.read(&name, 32 << 20).unwrap().unwrap();
-        remote.remove(&name).unwrap();
-        (name, bytes)
-    });
-    taken.collect()
-}
-
-/// Goal: a store that is gone as a whole has lost nothing of what is away. Method: a file is read, so that the store was reached; then all that
-/// a fetch asks for goes, and comes again. Failed before: the marker was not read again, and everything was given up as lost.
+/// Goal: a store that is gone as a whole has lost nothing of what is away. Method: a file is read, so that the store was reached; then the
+/// server runs on its folder as it was in the beginning, and on the right one again. Failed before: the marker was not read again, and
+/// everything was given up as lost.
 #[test]
 fn a_store_that_is_gone_as_a_whole_has_lost_nothing() {
-    let served = Served::new(Quota::default());
-    let (_place, vault) = Place::new();
+    let mut served = Served::new(Quota::default());
+    let (place, vault) = Place::new();
+    let (right, empty) = (
+        served.folder.path().to_owned(),
+        place.directory.path().join("empty"),
+    );
+    let listen = served.server().address().to_string();
+    served.server.take().unwrap().stop();
+    copy_folder(&right, &empty);
+    served.start(&listen);
     vault.add_remote("server", &served.url("v")).unwrap();
     for number in 0..3 {
         let bytes = content(3 << 20, number);
@@ -179,20 +189,181 @@ fn a_store_that_is_gone_as_a_whole_has_lost_nothing() {
     let away_bytes = || vault.information().unwrap().away_bytes;
     let before = away_bytes();
     assert!(before > 6 << 20, "{before}");
-    let remote = Address::parse(&served.url("v")).unwrap().open().unwrap();
-    let taken = take_away(&*remote);
+    served.restart_on(&empty);
     let error = vault.bring_back(None, &mut |_| GoOn::Yes).unwrap_err();
     let is_it = matches!(error, Error::File(FileError::OnlyAtRemote(_)));
     assert!(is_it, "{error:?}");
     assert_eq!(away_bytes(), before);
-    for (name, bytes) in taken {
-        remote.create(&name, bytes).unwrap();
-    }
+    served.restart_on(&right);
     for number in 0..3 {
         let read = vault.read(format!("/{number}")).unwrap();
         assert!(read == content(3 << 20, number), "/{number}");
     }
     vault.close().unwrap();
+}
+
+/// Removes the other device of `one`, and syncs until that is published.
+fn remove_other_device(place: &Place, one: &Vault) {
+    let mut keys = Keys::open(place.folder(), &place.secret).unwrap();
+    let members = one.information().unwrap().members;
+    let other = members.iter().find(|one| one.is_device && !one.is_this);
+    keys.remove_device(&other.unwrap().id).unwrap();
+    drop(keys);
+    until("the removal is published", || {
+        match one.sync_with("server", &mut |_| GoOn::Yes) {
+            Err(Error::KeysInUse) => false,
+            synced => synced.is_ok(),
+        }
+    });
+}
+
+/// Goal: a device that was removed is refused by the server from then on, with words that say so, and with the token of the account too;
+/// the others go on. Method: it syncs, waits for changes, and somebody asks with its URL alone.
+/// SECURITY.md, claim 26.
+#[test]
+fn a_device_that_was_removed_is_refused_by_the_server() {
+    let mut served = Served::new(Quota::default());
+    let (place, one, two) = two_devices(&served);
+    // It stays open, and logged in.
+    two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    remove_other_device(&place, &one);
+    two.write("/from the removed", b"x").unwrap();
+    for _ in 0..2 {
+        let refused = two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap_err();
+        let text = refused.to_string();
+        assert!(
+            text.contains("this device was removed from the vault"),
+            "{text}"
+        );
+        assert_eq!(refused.io_kind(), std::io::ErrorKind::PermissionDenied);
+        assert!(!text.contains(&served.token));
+    }
+    let remote = Address::parse(&served.url("v")).unwrap().open().unwrap();
+    for kind in ["publications", "segments", "revisions"] {
+        let refused = remote.list(kind).unwrap_err().to_string();
+        assert!(
+            refused.contains("login with the key of a device"),
+            "{refused}"
+        );
+    }
+    let name = ObjectName::new("publications/0000000000000099").unwrap();
+    assert!(remote.create(&name, b"p".to_vec()).is_err());
+    assert!(remote.wait_behind(0, &|| true).is_err());
+    // A restart keeps what was noted.
+    let folder = served.folder.path().to_owned();
+    served.restart_on(&folder);
+    assert!(two.pull(CLONED_FROM, &mut |_| GoOn::Yes).is_err());
+    one.write("/after", b"y").unwrap();
+    one.sync_with("server", &mut |_| GoOn::Yes).unwrap();
+    assert!(!one.exists("/from the removed").unwrap());
+}
+
+/// Goal: content that is away comes from a server that follows the vault, to the owner and its readers. Method: a clone on demand.
+#[test]
+fn a_clone_on_demand_logs_in_to_fetch_content() {
+    let served = Served::new(Quota::default());
+    let (place, one, _two) = two_devices(&served);
+    let folder = place.directory.path().join("three");
+    let options = CloneOptions {
+        content: CloneContent::AtRemote,
+        ..CloneOptions::default()
+    };
+    let url = served.url("v");
+    clone(&url, &folder, &place.secret, options, &mut |_| GoOn::Yes).unwrap();
+    let three = Vault::open(&folder, place.secret.clone(), OpenOptions::default()).unwrap();
+    assert!(three.information().unwrap().away_bytes > 2 << 20);
+    // Nobody has brought its record to the server yet: it shows that.
+    assert_eq!(three.read("/first").unwrap(), content(3 << 20, 1));
+    three.write("/third", b"from three").unwrap();
+    three.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    one.sync_with("server", &mut |_| GoOn::Yes).unwrap();
+    assert_eq!(one.read("/third").unwrap(), b"from three");
+}
+
+/// Goal: a new device needs the URL and a code, no more. Method: its remote has the token of the account only, in a vault that the server
+/// follows.
+#[test]
+fn a_device_is_let_in_by_a_code_through_a_server() {
+    let served = Served::new(Quota::default());
+    let (place, one, _two) = two_devices(&served);
+    let now = Instant::now();
+    let key_file = KeyFile::random(&SystemRandom).unwrap();
+    let secret = Secret::KeyFile(key_file);
+    let new = NewDevice::make(&served.url("v"), secret, "laptop").unwrap();
+    let mut invitation = one.invite("server", now).unwrap();
+    let code = PairingCode::parse(&invitation.code().text()).unwrap();
+    let mut asking = new.ask(&code, now).unwrap();
+    let candidate = loop {
+        assert!(matches!(asking.look(now), Ok(AskingStep::Waiting)));
+        if let InvitationStep::Asks(candidate) = invitation.look(now).unwrap() {
+            break candidate;
+        }
+    };
+    assert_eq!(candidate.fingerprint(), new.fingerprint());
+    let mut keys = Keys::open(place.folder(), &place.secret).unwrap();
+    invitation
+        .admit(&one, &mut keys, &candidate, &mut |_| GoOn::Yes)
+        .unwrap();
+    drop(keys);
+    let AskingStep::Admitted(admitted) = asking.look(now).unwrap() else {
+        panic!("it was let in");
+    };
+    let folder = place.directory.path().join("new");
+    let options = CloneOptions::default();
+    new.clone_as_admitted(admitted, &folder, &options, &mut |_| GoOn::Yes)
+        .unwrap();
+    let vault = Vault::open(&folder, new.secret().clone(), OpenOptions::default()).unwrap();
+    assert_eq!(vault.read("/first").unwrap(), content(3 << 20, 1));
+    vault.write("/new", b"from the new one").unwrap();
+    vault.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    one.sync_with("server", &mut |_| GoOn::Yes).unwrap();
+    assert_eq!(one.read("/new").unwrap(), b"from the new one");
+}
+
+/// Goal: a client of the process that has the vault open logs in through it, and after a change of keys too. Method: two openings of one
+/// vault; the second one pushes.
+#[test]
+fn a_client_of_the_owner_logs_in_through_it() {
+    let served = Served::new(Quota::default());
+    let (place, _one, _two) = two_devices(&served);
+    let client = Vault::connect_if_owned(place.folder(), OpenOptions::default());
+    let client = client.unwrap().unwrap();
+    client.write("/by the client", b"1").unwrap();
+    client.push("server", &mut |_| GoOn::Yes).unwrap();
+    let mut keys = Keys::open(place.folder(), &place.secret).unwrap();
+    keys.renew_device().unwrap();
+    drop(keys);
+    client.write("/by the client", b"2").unwrap();
+    until("it is published under the new keys", || {
+        match client.sync_with("server", &mut |_| GoOn::Yes) {
+            Err(Error::KeysInUse) => false,
+            synced => synced.is_ok(),
+        }
+    });
+    client.close().unwrap();
+}
+
+/// Goal: an older state of a server lets nobody be lost and nothing be believed: devices name what is missing, and go on elsewhere. Method:
+/// its folder as it was before a device was removed.
+#[test]
+fn a_server_that_went_back_is_named_and_another_vault_there_takes_everything() {
+    let mut served = Served::new(Quota::default());
+    let (place, one, two) = two_devices(&served);
+    let before = place.directory.path().join("before");
+    let listen = served.server().address().to_string();
+    served.server.take().unwrap().stop();
+    copy_folder(served.folder.path(), &before);
+    served.start(&listen);
+    remove_other_device(&place, &one);
+    served.restart_on(&before);
+    // The removed device is known as a member again, as the operator's older state has it.
+    two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    let told = one.sync_with("server", &mut |_| GoOn::Yes).unwrap_err();
+    assert!(told.to_string().contains("is missing"), "{told}");
+    one.add_remote("again", &served.url("w")).unwrap();
+    one.push("again", &mut |_| GoOn::Yes).unwrap();
+    let report = one.check_remote("again", true, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!(report.problems, [""; 0]);
 }
 
 #[test]

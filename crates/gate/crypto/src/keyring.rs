@@ -13,6 +13,7 @@ mod change;
 pub(crate) mod error;
 mod follow;
 pub(crate) mod genesis;
+pub(crate) mod login;
 pub(crate) mod members;
 pub(crate) mod newcomer;
 mod remote_form;

@@ -42,6 +42,7 @@ pub use wiped_stack::on_wiped_stack;
 pub use fingerprint::Fingerprint;
 pub use keyring::error::{KeyError, UnlockError};
 pub use keyring::genesis::create;
+pub use keyring::login::{LoginSigner, LoginTerms};
 pub use keyring::members::{MemberInfo, RecordInfo, list_members};
 pub use keyring::newcomer::NewDeviceKeys;
 pub use keyring::replica::{METADATA_KEY_BYTES, MetadataKey, Replica};

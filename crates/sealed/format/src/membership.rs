@@ -2,7 +2,7 @@
 //!
 //! Takes   a `RecordBody` and a signature, or bytes from a header
 //! Gives   bytes for a record, a record for bytes; or a `FormatError`
-//! Never   checks a signature, the right of a device to sign, or the place of a record in its chain: the crate `crypto` does
+//! Never   checks a signature, the right of a device to sign, or the place of a record in its chain: the crate `membership` does
 //! Spec    spec/1-keys.md, section 1.4
 //!
 //! Invariants

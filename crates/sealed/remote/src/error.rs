@@ -21,6 +21,18 @@ pub enum Error {
     /// Environment: it refuses these credentials.
     #[error("the remote refuses access: {0}")]
     Refused(String),
+    /// Caller: the server follows who is a member of the vault, and this device is none any more.
+    #[error(
+        "this device was removed from the vault, and the server refuses it: copy out the files that only this folder has, then clone the \
+         vault with a current key"
+    )]
+    DeviceRemoved,
+    /// Caller: the keys were changed here and elsewhere, and the server has noted the other change.
+    #[error(
+        "another device changed keys or devices of the vault before this one had synced: copy out the files that only this folder has, \
+         clone the remote into a new folder, and copy them into it"
+    )]
+    OtherMembers,
     /// Environment: it has no room.
     #[error("the remote is full")]
     Full,

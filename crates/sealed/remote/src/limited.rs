@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::{PIECE, PIECE_BYTES_MIN};
+use crate::login::Signer;
 use crate::object_name::ObjectName;
 use crate::remote::{Created, Listed, Remote, Waited};
 
@@ -239,6 +240,10 @@ impl Remote for Limited {
 
     fn wait_behind(&self, last: u64, go_on: &dyn Fn() -> bool) -> Result<Waited> {
         self.remote.wait_behind(last, go_on)
+    }
+
+    fn sign_with(&self, signer: Arc<dyn Signer>) {
+        self.remote.sign_with(signer);
     }
 
     fn transfers(&self) -> usize {

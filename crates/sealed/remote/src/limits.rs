@@ -49,3 +49,9 @@ pub(crate) const SENT_PIECE_BYTES: usize = 64 * 1024;
 
 /// Who waits at a server is asked so often whether it still wants to.
 pub(crate) const LOOK_WHILE_WAITING: Duration = Duration::from_millis(100);
+
+/// How often a client asks a server that does not follow the vault whether it does now.
+pub(crate) const LOOK_FOR_LOGIN: Duration = Duration::from_secs(60);
+
+/// How often a request is sent with a new login, if the server says that the one before has ended.
+pub(crate) const LOGINS: usize = 2;

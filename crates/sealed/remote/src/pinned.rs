@@ -39,6 +39,11 @@ impl Fingerprint {
         }
         Some(Self(bytes))
     }
+
+    /// Its 64 digits, in lower case.
+    pub(crate) fn digits(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// How to speak to the server that has this certificate.

@@ -3,7 +3,7 @@
 //! Takes   nothing
 //! Gives   paths, names of HTTP headers, documents, and reasons for refusals
 //! Never   contains sealed data
-//! Spec    docs/adr/0035-a-server-of-our-own.md
+//! Spec    docs/adr/0035-a-server-of-our-own.md, docs/adr/0038-devices-log-in-at-a-server.md
 //!
 //! | request below `/v1/vaults/ACCOUNT/VAULT/` | answer |
 //! |---|---|
@@ -12,9 +12,12 @@
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
-//! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes |
+//! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
+//! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
+//! | `POST login`, a `LoginDocument` | `PassDocument`: its token is shown from then on; these two requests show that of the account |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. Which request gets
+//! which refusal: `operations.rs` of the server, which serves it as an OpenAPI document at `/v1/openapi.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +43,24 @@ pub const PAGE_NAMES_MAX: usize = 4096;
 
 /// The longest name of an account or of a vault at a server, in bytes.
 pub const PART_BYTES_MAX: usize = 64;
+
+/// For how many seconds a challenge may be valid that a device signs.                              [11.11.1]
+pub const LOGIN_VALID_S_MAX: u64 = 300;
+
+/// What the token of a login begins with; that of an account begins with `srt-`.
+pub const PASS_PREFIX: &str = "srd-";
+
+/// The most membership records in the document of a login: as many as a header has.
+pub const LOGIN_RECORDS_MAX: usize = 4096;
+
+/// The longest document of a login, in bytes: as many records as a header has, in base64, and what is around each.
+pub const LOGIN_BYTES_MAX: usize = 3 << 19;
+
+/// With the token of the account alone an object of a pairing in a vault that is followed has so many bytes at most …   [11.11.8]
+pub const PAIRING_BYTES_MAX: u64 = 16 << 10;
+
+/// … and is created while there are fewer than so many.
+pub const PAIRING_OBJECTS_MAX: usize = 64;
 
 /// The longest token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 200;
@@ -117,6 +138,32 @@ refusals! {
     WrongToken 401 "wrong-token" "the server does not know this token"
     /// The token is that of another account than the one in the path.
     OtherAccount 403 "other-account" "the token belongs to another account"
+    /// The server follows the vault, and the request shows the token of the account only.
+    LoginNeeded 401 "login-needed" "the server needs a login with the key of a device of this vault"
+    /// Nobody is logged in with the token of the request, or not any more.
+    LoginOver 401 "login-over" "the login has ended"
+    /// The login is for another vault than the one in the path.
+    OtherVault 403 "other-vault" "the login is for another vault"
+    /// The principal was a member of the vault.
+    DeviceRemoved 403 "device-removed" "this device was removed from the vault"
+    /// The principal is none that the server knows as a member of the vault.
+    NotMember 403 "not-member" "the server does not know this device as a member of the vault"
+    /// A key slot asks for what only a device may do.
+    OnlyDevices 403 "only-devices" "only a device of the vault may do this"
+    /// The challenge was not issued, was used, or is too old.
+    NoChallenge 409 "no-challenge" "this is no challenge of the server, or it was used or is too old"
+    /// What was signed is another statement.
+    WrongLogin 403 "wrong-login" "the signature of the login is not valid"
+    /// The device reached the server by a name that is none of its own.
+    OtherServer 403 "other-server" "the server does not know this name of itself: the operator of the server adds it with `--name`"
+    /// There is no header from which the server could tell who is a member.
+    NoHeader 409 "no-header" "the server has no header of the vault yet"
+    /// The chain of members does not go on from the one that the server has noted.
+    OtherMembers 409 "other-members" "another device changed keys or devices of the vault first"
+    /// What should be a header of the vault is none.
+    WrongHeader 400 "wrong-header" "this is not a header of the vault"
+    /// A header or the marker of a vault is to be removed that is followed.
+    Stays 409 "stays" "headers and the marker of a vault cannot be removed"
     /// The account may not be used for now.
     Suspended 403 "suspended" "the account is suspended: ask the operator of the server"
     /// The path is none that the server has.

@@ -8,6 +8,7 @@ use crate::buffers::Buffer;
 use crate::cloud::Cloud;
 use crate::error::Result;
 use crate::limits::TRANSFERS;
+use crate::login::Signer;
 use crate::object_name::ObjectName;
 
 /// What came of creating an object.
@@ -122,6 +123,9 @@ pub trait Remote: Send + Sync + fmt::Debug {
     fn wait_behind(&self, _last: u64, _go_on: &dyn Fn() -> bool) -> Result<Waited> {
         Ok(Waited::Unable)
     }
+
+    /// Lets `signer` log in from now on, if it is a remote that asks who asks.                                     [11.11.10]
+    fn sign_with(&self, _signer: Arc<dyn Signer>) {}
 
     /// How many requests it is to be sent at a time.
     fn transfers(&self) -> usize {

@@ -1,19 +1,21 @@
 //! A remote on a Strongroom server, or on another server with the same protocol.
 //!
-//! Takes   the address of the server, the account and the vault there, and a token
+//! Takes   the address of the server, the account and the vault there, and a token; who logs in (`server_login.rs`)
 //! Gives   blocking calls, for threads
-//! Never   shows the token, follows a redirect of the server, or shows the server's texts: refusals have texts of their own here
+//! Never   shows a token, follows a redirect of the server, or shows the server's texts: refusals have texts of their own here
 //! Spec    docs/adr/0035-a-server-of-our-own.md; the requests: `protocol.rs`
 //!
 //! Requests run on one thread of their own; the caller waits for the answer.
 
 use std::fmt;
+use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderValue, RANGE,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -24,13 +26,16 @@ use url::Url;
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
 use crate::limits::{
-    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOOK_WHILE_WAITING, RATE_MIN, RETRIES, RETRY,
+    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOGINS, LOOK_WHILE_WAITING, RATE_MIN, RETRIES, RETRY,
     RETRY_FIRST, SILENCE,
 };
-use crate::object_name::{ObjectName, is_object};
+use crate::listing::Listing;
+use crate::login::{ChallengeDocument, LoginDocument, PassDocument, Signer};
+use crate::object_name::ObjectName;
 use crate::pinned::{self, Fingerprint};
 use crate::protocol::{HASH_HEADER, Newest, Page, REFUSAL_HEADER, Refusal, VERSION, WAIT_S_MAX};
 use crate::remote::{Created, Listed, Remote, Waited};
+use crate::server_login::{Asks, Login, NoLogin, name_of};
 use crate::upload::Sent;
 
 /// A vault at a server, and what runs the requests.
@@ -38,8 +43,17 @@ pub(crate) struct ServerRemote {
     client: Client,
     /// Ends with the vault and a slash.
     base: Url,
-    token: HeaderValue,
+    login: Login,
     runtime: Runtime,
+}
+
+/// How often a request is made.
+#[derive(Clone, Copy)]
+enum Way<'w> {
+    /// Again after a passing failure.
+    Persisting,
+    /// Once, and for no longer than this says.
+    Once(&'w dyn Fn() -> bool),
 }
 
 impl fmt::Debug for ServerRemote {
@@ -75,9 +89,7 @@ impl ServerRemote {
             .build()?;
         let cannot = |_| Error::Address("the URL names no server".to_owned());
         let base = server.join(&format!("{VERSION}/vaults/{path}/"));
-        let mut token = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| Error::Address("the token in the URL is invalid".to_owned()))?;
-        token.set_sensitive(true);
+        let login = Login::new(name_of(server, fingerprint), path, token)?;
         let mut client = Client::builder()
             .connect_timeout(CONNECT)
             // Sooner than the server, so that none is used that is just being closed.
@@ -98,27 +110,79 @@ impl ServerRemote {
         Ok(Self {
             client: client.map_err(|error| Error::Other(words_of(&error)))?,
             base: base.map_err(cannot)?,
-            token,
+            login,
             runtime,
         })
     }
 
-    fn object(&self, method: Method, name: &ObjectName) -> RequestBuilder {
-        self.request(method, &format!("objects/{name}"), &[])
+    fn object(&self, pass: &HeaderValue, method: Method, name: &ObjectName) -> RequestBuilder {
+        self.request(pass, method, &format!("objects/{name}"), &[])
     }
 
-    fn request(&self, method: Method, below: &str, query: &[(&str, &str)]) -> RequestBuilder {
+    /// A request that shows `pass`.
+    fn request(
+        &self,
+        pass: &HeaderValue,
+        method: Method,
+        below: &str,
+        query: &[(&str, &str)],
+    ) -> RequestBuilder {
         // Names of objects are plain, so that nothing leads elsewhere.
         let mut url = self.base.join(below).unwrap_or_else(|_| self.base.clone());
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
         let request = self.client.request(method, url);
-        request.header(AUTHORIZATION, self.token.clone())
+        request.header(AUTHORIZATION, pass.clone())
+    }
+
+    /// Does `attempt`, which shows what it is given, until it does not fail for a passing reason, or often and long enough.
+    fn persist<T>(
+        &self,
+        attempt: impl AsyncFn(&HeaderValue) -> Tried<T>,
+    ) -> std::result::Result<T, Stop> {
+        self.logged_in(Way::Persisting, attempt)
+    }
+
+    /// Does `attempt` with what the server wants to see: logs in first if somebody can, and again if that has ended.
+    fn logged_in<T>(
+        &self,
+        way: Way<'_>,
+        attempt: impl AsyncFn(&HeaderValue) -> Tried<T>,
+    ) -> std::result::Result<T, Stop> {
+        let asking = Asking { remote: self, way };
+        let mut logins = 0;
+        loop {
+            // Not in the runtime: who signs may ask another process.
+            let pass = self.login.pass(&asking)?;
+            match self.run(way, async || attempt(&pass).await) {
+                Err(Stop::Refused(refusal))
+                    if logins < LOGINS && self.login.is_over(&pass, refusal) =>
+                {
+                    logins += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Does `attempt` in that way.
+    fn run<T>(
+        &self,
+        way: Way<'_>,
+        attempt: impl AsyncFn() -> Tried<T>,
+    ) -> std::result::Result<T, Stop> {
+        match way {
+            Way::Persisting => self.run_often(attempt),
+            Way::Once(go_on) => match self.runtime.block_on(while_wanted(attempt(), go_on)) {
+                None => Err(Stop::Unwanted),
+                Some(tried) => tried.map_err(Failure::into_stop),
+            },
+        }
     }
 
     /// Does `attempt` until it does not fail for a passing reason, or often and long enough.
-    fn persist<T>(&self, attempt: impl AsyncFn() -> Tried<T>) -> std::result::Result<T, Stop> {
+    fn run_often<T>(&self, attempt: impl AsyncFn() -> Tried<T>) -> std::result::Result<T, Stop> {
         self.runtime.block_on(async {
             let begun = Instant::now();
             let mut pause = RETRY_FIRST;
@@ -151,12 +215,12 @@ impl ServerRemote {
 
     fn put(&self, name: &ObjectName, bytes: &Bytes) -> Result<Created> {
         let hash = blake3::hash(bytes).to_hex();
-        let created = self.persist(async || {
+        let created = self.persist(async |pass| {
             let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             let request = self
-                .object(Method::PUT, name)
+                .object(pass, Method::PUT, name)
                 .headers(headers)
                 .header(HASH_HEADER, hash.as_str())
                 .body(sent.body_of(bytes.clone()));
@@ -164,7 +228,12 @@ impl ServerRemote {
             refused(answer.ok_or_else(silent)?.map_err(passing)?)
         });
         match created {
-            Ok(_) => Ok(Created::New),
+            Ok(_) => {
+                if name.split().0 == Some("headers") {
+                    self.login.ask_again();
+                }
+                Ok(Created::New)
+            }
             Err(Stop::Refused(Refusal::AlreadyThere)) => Ok(Created::AlreadyThere),
             Err(stop) => Err(stop.into()),
         }
@@ -177,8 +246,8 @@ impl ServerRemote {
         range: Option<Range<u64>>,
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
-        let got = self.persist(async || {
-            let mut request = self.object(Method::GET, name);
+        let got = self.persist(async |pass| {
+            let mut request = self.object(pass, Method::GET, name);
             if let Some(range) = &range {
                 let last = range.end.saturating_sub(1);
                 request = request.header(RANGE, format!("bytes={}-{last}", range.start));
@@ -201,9 +270,9 @@ impl ServerRemote {
     }
 
     fn page(&self, kind: &str, after: &str) -> Result<Page> {
-        let page = self.persist(async || {
+        let page = self.persist(async |pass| {
             let query = [("kind", kind), ("after", after)];
-            let request = self.request(Method::GET, "objects", &query);
+            let request = self.request(pass, Method::GET, "objects", &query);
             document(self.answer(request).await?).await
         });
         Ok(page?)
@@ -214,6 +283,62 @@ impl ServerRemote {
 enum Stop {
     Refused(Refusal),
     Error(Error),
+    /// Nobody wants to wait any more.
+    Unwanted,
+}
+
+impl From<NoLogin> for Stop {
+    fn from(no_login: NoLogin) -> Self {
+        match no_login {
+            NoLogin::Refused(refusal) => Self::Refused(refusal),
+            NoLogin::Error(error) => Self::Error(error),
+            NoLogin::Unwanted => Self::Unwanted,
+        }
+    }
+}
+
+impl From<Stop> for NoLogin {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Refused(refusal) => Self::Refused(refusal),
+            Stop::Error(error) => Self::Error(error),
+            Stop::Unwanted => Self::Unwanted,
+        }
+    }
+}
+
+/// A server that is asked for a login in that way.
+struct Asking<'a> {
+    remote: &'a ServerRemote,
+    way: Way<'a>,
+}
+
+impl Asks for Asking<'_> {
+    fn challenge(&self) -> std::result::Result<ChallengeDocument, NoLogin> {
+        let Self { remote, way } = self;
+        let challenge = remote.run(*way, async || {
+            let request = remote.request(remote.login.of_account(), Method::POST, "challenge", &[]);
+            document(remote.answer(request).await?).await
+        });
+        Ok(challenge?)
+    }
+
+    fn log_in(&self, login: &LoginDocument) -> std::result::Result<PassDocument, NoLogin> {
+        let Self { remote, way } = self;
+        let text = serde_json::to_vec(login).map_err(|_| {
+            let text = "the login cannot be written as JSON".to_owned();
+            NoLogin::Error(Error::Other(text))
+        })?;
+        let body = Bytes::from(text);
+        let pass = remote.run(*way, async || {
+            let request = remote
+                .request(remote.login.of_account(), Method::POST, "login", &[])
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.clone());
+            document(remote.answer(request).await?).await
+        });
+        Ok(pass?)
+    }
 }
 
 impl From<Stop> for Error {
@@ -221,12 +346,23 @@ impl From<Stop> for Error {
         let refusal = match stop {
             Stop::Error(error) => return error,
             Stop::Refused(refusal) => refusal,
+            Stop::Unwanted => return Error::Unreachable("nobody waits for it".to_owned()),
         };
         let title = refusal.title().to_owned();
         match refusal {
-            Refusal::NoToken | Refusal::WrongToken | Refusal::OtherAccount | Refusal::Suspended => {
-                Self::Refused(title)
-            }
+            Refusal::NoToken
+            | Refusal::WrongToken
+            | Refusal::OtherAccount
+            | Refusal::Suspended
+            | Refusal::LoginNeeded
+            | Refusal::LoginOver
+            | Refusal::WrongLogin
+            | Refusal::OtherVault
+            | Refusal::OtherServer
+            | Refusal::OnlyDevices => Self::Refused(title),
+            Refusal::DeviceRemoved => Self::DeviceRemoved,
+            // Its records end elsewhere, or it was added beside what the server has noted.
+            Refusal::OtherMembers | Refusal::NotMember => Self::OtherMembers,
             Refusal::BytesUsed | Refusal::ObjectsUsed | Refusal::VaultsUsed => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
             Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
@@ -269,8 +405,8 @@ impl Remote for ServerRemote {
     }
 
     fn has(&self, name: &ObjectName) -> Result<bool> {
-        let found = self.persist(async || {
-            let request = self.object(Method::HEAD, name);
+        let found = self.persist(async |pass| {
+            let request = self.object(pass, Method::HEAD, name);
             self.answer(request).await
         });
         match found {
@@ -285,10 +421,7 @@ impl Remote for ServerRemote {
     }
 
     fn list_behind(&self, kind: &str, after: &str) -> Result<Vec<Listed>> {
-        let mut listing = Listing {
-            after: after.to_owned(),
-            ..Listing::default()
-        };
+        let mut listing = Listing::behind(after);
         loop {
             let page = self.page(kind, &listing.after)?;
             if !listing.take(kind, page, LISTED_MAX)? {
@@ -298,8 +431,8 @@ impl Remote for ServerRemote {
     }
 
     fn remove(&self, name: &ObjectName) -> Result<()> {
-        let removed = self.persist(async || {
-            let request = self.object(Method::DELETE, name);
+        let removed = self.persist(async |pass| {
+            let request = self.object(pass, Method::DELETE, name);
             self.answer(request).await
         });
         match removed {
@@ -311,73 +444,42 @@ impl Remote for ServerRemote {
     fn wait_behind(&self, last: u64, go_on: &dyn Fn() -> bool) -> Result<Waited> {
         let (after, wait) = (last.to_string(), WAIT_S_MAX.to_string());
         let query = [("after", &*after), ("wait", &*wait)];
-        let request = self.request(Method::GET, "publications", &query);
-        self.runtime.block_on(async {
-            let asked = async {
-                let longest = CONNECT + SILENCE + Duration::from_secs(WAIT_S_MAX);
-                let answer = tokio::time::timeout(longest, request.send()).await;
-                let answer = answer.map_err(|_| silent())?.map_err(passing)?;
-                document::<Newest>(refused(answer)?).await
-            };
-            let mut asked = std::pin::pin!(asked);
-            loop {
-                match tokio::time::timeout(LOOK_WHILE_WAITING, &mut asked).await {
-                    Ok(Ok(newest)) if newest.last > last => {
-                        return Ok(Waited::Published(newest.last));
-                    }
-                    Ok(Ok(_)) => return Ok(Waited::Nothing),
-                    Ok(Err(failure)) => return Err(failure.into_error()),
-                    Err(_) if go_on() => {}
-                    Err(_) => return Ok(Waited::Nothing),
-                }
-            }
-        })
+        let asked = self.logged_in(Way::Once(go_on), async |pass| {
+            let request = self.request(pass, Method::GET, "publications", &query);
+            let longest = CONNECT + SILENCE + Duration::from_secs(WAIT_S_MAX);
+            let answer = tokio::time::timeout(longest, request.send()).await;
+            let answer = answer.map_err(|_| silent())?.map_err(passing)?;
+            document::<Newest>(refused(answer)?).await
+        });
+        match asked {
+            Ok(newest) if newest.last > last => Ok(Waited::Published(newest.last)),
+            Ok(_) | Err(Stop::Unwanted) => Ok(Waited::Nothing),
+            Err(stop) => Err(stop.into()),
+        }
+    }
+
+    fn sign_with(&self, signer: Arc<dyn Signer>) {
+        self.login.sign_with(signer);
     }
 }
 
-/// A listing, as far as it came.
-#[derive(Default)]
-struct Listing {
-    all: Vec<Listed>,
-    /// Names that came, also those that are no objects.
-    came: usize,
-    /// The last of them, or what comes before the first.
-    after: String,
-}
-
-impl Listing {
-    /// Takes the next page; gives whether there are more. Whatever a server says, `names_max` names are the end of it.
-    fn take(&mut self, kind: &str, page: Page, names_max: usize) -> Result<bool> {
-        if page.more && page.objects.is_empty() {
-            let text = "the remote says that it has more names, and lists none";
-            return Err(Error::Other(text.to_owned()));
+/// What `asked` gives; `None` once `go_on` says no.
+async fn while_wanted<T>(asked: impl Future<Output = T>, go_on: &dyn Fn() -> bool) -> Option<T> {
+    let mut asked = std::pin::pin!(asked);
+    loop {
+        match tokio::time::timeout(LOOK_WHILE_WAITING, &mut asked).await {
+            Ok(done) => return Some(done),
+            Err(_) if go_on() => {}
+            Err(_) => return None,
         }
-        for object in page.objects {
-            if object.name <= self.after {
-                return Err(Error::Other("the remote lists names out of order".into()));
-            }
-            if self.came == names_max {
-                return Err(Error::Other(format!("too many {kind}: over {names_max}")));
-            }
-            self.came += 1;
-            self.after.clone_from(&object.name);
-            if is_object(kind, &object.name) {
-                self.all.push(Listed {
-                    name: object.name,
-                    len: object.len,
-                    created_s: object.created_s,
-                });
-            }
-        }
-        Ok(page.more)
     }
 }
 
 impl Failure {
-    fn into_error(self) -> Error {
+    fn into_stop(self) -> Stop {
         match self {
-            Self::Passing(error) | Self::Final(error) => error,
-            Self::Refused(refusal) => Stop::Refused(refusal).into(),
+            Self::Passing(error) | Self::Final(error) => Stop::Error(error),
+            Self::Refused(refusal) => Stop::Refused(refusal),
         }
     }
 }
@@ -483,39 +585,4 @@ fn words_of(error: &reqwest::Error) -> String {
         .filter(|one| !one.is_control())
         .take(300)
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-    use super::*;
-    use crate::protocol::PageObject;
-
-    fn page(names: &[&str], more: bool) -> Page {
-        let object = |name: &&str| PageObject {
-            name: (*name).to_owned(),
-            len: 1,
-            created_s: 0,
-        };
-        let objects = names.iter().map(object).collect();
-        Page { objects, more }
-    }
-
-    /// Goal: no server makes a listing endless, or its names unbounded. Failed before: a page without a name was asked for again and again,
-    /// and names that are no objects did not count.
-    #[test]
-    fn a_listing_ends_whatever_the_server_says() {
-        let mut listing = Listing::default();
-        assert!(listing.take("a", page(&["1", "X"], true), 3).unwrap());
-        let error = listing.take("a", page(&[], true), 3).unwrap_err();
-        assert!(error.to_string().contains("lists none"), "{error}");
-        let error = listing.take("a", page(&["X"], true), 3).unwrap_err();
-        assert!(error.to_string().contains("out of order"), "{error}");
-        assert!(!listing.take("a", page(&["Y"], false), 3).unwrap());
-        let error = listing.take("a", page(&["Z"], false), 3).unwrap_err();
-        assert!(error.to_string().contains("too many a: over 3"), "{error}");
-        let names: Vec<_> = listing.all.iter().map(|one| &*one.name).collect();
-        assert_eq!(names, ["1"]);
-    }
 }

@@ -44,7 +44,7 @@ impl IntoResponse for Refused {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         headers.insert(REFUSAL_HEADER, HeaderValue::from_static(refusal.code()));
         match refusal {
-            Refusal::NoToken | Refusal::WrongToken => {
+            Refusal::NoToken | Refusal::WrongToken | Refusal::LoginNeeded | Refusal::LoginOver => {
                 let scheme = HeaderValue::from_static("Bearer realm=\"strongroom\"");
                 headers.insert(WWW_AUTHENTICATE, scheme);
             }

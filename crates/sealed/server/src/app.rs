@@ -1,8 +1,8 @@
-//! The requests that a server answers; `strongroom_remote::protocol` has the table of them.
+//! The handlers of the requests in `operations.rs`, which also names the refusals of each.
 //!
 //! Takes   requests
 //! Gives   answers
-//! Never   acts without the token of the account in the path, except for the health pages and `/v1/what-we-see`
+//! Never   acts without the token of the account in the path or of a login there, except for the health pages and `/v1/what-we-see`
 //!
 //! Blocking work runs on threads of its own: nothing here waits for a disk.
 
@@ -13,37 +13,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::header::{
-    ACCEPT_RANGES, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use futures_util::stream;
 use serde::Serialize;
 use strongroom_remote::ObjectName;
+use strongroom_remote::login::{ChallengeDocument, LoginDocument, PassDocument, encoded};
 use strongroom_remote::protocol::{
-    Newest, REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX, is_part,
+    LOGIN_BYTES_MAX, Newest, REFUSAL_HEADER, Refusal, WAIT_S_MAX, is_part,
 };
 use tokio::sync::watch;
 
 use crate::answers::{Refused, document};
+use crate::authority::{Asked, Authority};
 use crate::download::{bytes_of, range_of};
 use crate::error::Error;
 use crate::files::Incoming;
 use crate::followers::Followers;
-use crate::ledger::{Account, Found, VaultKey};
-use crate::limits::{SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT};
+use crate::ledger::Found;
+use crate::limits::{
+    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
+    TURNS, TURNS_OF_ACCOUNT,
+};
+use crate::login::At;
+use crate::logins::LoggedIn;
 use crate::metrics::{Metrics, Moment};
+use crate::names::Names;
 use crate::request_log;
-use crate::store::Store;
+use crate::rights::{Deed, Kind};
+use crate::store::{Store, is_header};
 use crate::turns::Turns;
-use crate::upload::{Said, Upload, apart};
+use crate::upload::{Said, Upload, apart, whole};
 
 /// What answers requests.
 pub(crate) struct App {
@@ -51,6 +58,11 @@ pub(crate) struct App {
     followers: Followers,
     uploads: Turns,
     downloads: Turns,
+    /// To send the document of a login, and to have a chain of members verified.
+    documents: Turns,
+    chains: Turns,
+    authority: Authority,
+    names: Names,
     /// True once the server ends.
     ending: watch::Receiver<bool>,
     requests: AtomicU64,
@@ -70,12 +82,17 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 type Answer = Result<Response, Refused>;
 
 impl App {
-    pub(crate) fn new(store: Store, ending: watch::Receiver<bool>) -> Arc<Self> {
+    pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
+        let store = Arc::new(store);
         Arc::new(Self {
-            store: Arc::new(store),
+            authority: Authority::new(Arc::clone(&store)),
+            store,
             followers: Followers::default(),
             uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
+            documents: Turns::new(DOCUMENTS_OF_ACCOUNT, DOCUMENTS),
+            chains: Turns::new(CHAINS_OF_ACCOUNT, CHAINS),
+            names,
             ending,
             requests: AtomicU64::new(0),
             metrics: Arc::new(Metrics::new()),
@@ -87,101 +104,34 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The routes.
-    pub(crate) fn router(self: &Arc<Self>) -> Router {
-        let vault = "/v1/vaults/{account}/{vault}";
-        let object = get(read_object).put(create_object).delete(remove_object);
-        Router::new()
-            .route("/healthz", get(async || "alive\n"))
-            .route("/readyz", get(ready))
-            .route(
-                "/v1/what-we-see",
-                get(async || include_str!("what_we_see.txt")),
-            )
-            .route("/v1/accounts/{account}", get(account))
-            .route(&format!("{vault}/objects"), get(list_objects))
-            .route(&format!("{vault}/objects/{{*name}}"), object)
-            .route(&format!("{vault}/publications"), get(publications))
-            .route(&format!("{vault}/publications/events"), get(events))
-            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
-            .fallback(async || Refused(Refusal::NoSuchPath))
-            .layer(middleware::from_fn_with_state(Arc::clone(self), log))
-            .with_state(Arc::clone(self))
-    }
-
-    /// The routes of the address for metrics. Nobody is asked for a token there.
-    pub(crate) fn metrics_router(self: &Arc<Self>) -> Router {
-        Router::new()
-            .route("/healthz", get(async || "alive\n"))
-            .route("/readyz", get(ready))
-            .route("/metrics", get(metrics))
-            .method_not_allowed_fallback(async || Refused(Refusal::NoSuchMethod))
-            .fallback(async || Refused(Refusal::NoSuchPath))
-            .with_state(Arc::clone(self))
-    }
-
-    /// The account in the path, whose token the request shows, and a vault of it.
-    async fn authorise(&self, headers: &HeaderMap, account: &str) -> Result<Account, Refused> {
-        let token = token_of(headers)?.to_owned();
-        let account = account.to_owned();
-        if !is_part(&account) {
-            return Err(Refusal::Name.into());
-        }
-        let store = Arc::clone(&self.store);
-        apart(move || store.authorise(&token, &account)).await
-    }
-
-    async fn vault(
-        &self,
-        headers: &HeaderMap,
-        account: &str,
-        vault: &str,
-    ) -> Result<VaultKey, Refused> {
-        let account = self.authorise(headers, account).await?;
-        if !is_part(vault) {
-            return Err(Refusal::Name.into());
-        }
-        Ok(VaultKey {
-            account: account.id,
-            name: vault.to_owned(),
-        })
-    }
-
     /// Creates an object of what came, and lets those hear of it who follow the vault. It blocks.
-    fn create(&self, vault: &VaultKey, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
+    fn create(&self, by: &Asked, name: &ObjectName, incoming: Incoming) -> Result<(), Error> {
         let len = incoming.len();
-        let last = self.store.create(vault, name, incoming)?;
+        let last = self.store.create((&by.key, &by.by), name, incoming)?;
         self.metrics.received(len);
         if name.split().0 == Some("publications") {
-            self.followers.publish(vault, last);
+            self.followers.publish(&by.key, last);
         }
         Ok(())
     }
 }
 
-fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
-    let value = headers.get(AUTHORIZATION).ok_or(Refusal::NoToken)?;
-    let token = value.to_str().ok().and_then(|text| {
-        let (scheme, token) = text.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(token)
-    });
-    match token {
-        Some(token) if !token.is_empty() && token.len() <= TOKEN_BYTES_MAX => Ok(token),
-        _ => Err(Refusal::WrongToken),
-    }
-}
-
 /// Writes a line for every request.
-async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     app.requests.fetch_add(1, Ordering::Relaxed);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
     let mut answer = next.run(request).await;
-    if answer.status().is_client_error() && !answer.headers().contains_key(REFUSAL_HEADER) {
+    let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
+    if is_refused && !answer.headers().contains_key(REFUSAL_HEADER) {
         // A path that is no text, for which no handler was asked.
-        answer = Refused(Refusal::Name).into_response();
+        let refusal = match answer.status().is_client_error() {
+            true => Refusal::Name,
+            false => Refusal::Failed,
+        };
+        answer = Refused(refusal).into_response();
     }
     let (method, status) = (method.as_str(), answer.status().as_u16());
     let route = route.as_ref().map_or("", |route| route.as_str());
@@ -197,7 +147,7 @@ async fn log(State(app): State<Arc<App>>, request: Request, next: Next) -> Respo
     answer
 }
 
-async fn ready(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     let store = Arc::clone(&app.store);
     let is_usable = apart(move || Ok(store.is_usable())).await?;
     match is_usable && !*app.ending.borrow() {
@@ -206,7 +156,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let store = Arc::clone(&app.store);
     let totals = apart(move || store.ledger.totals()).await?;
     let moment = Moment {
@@ -229,12 +179,12 @@ struct AccountDocument {
     objects_max: Option<u64>,
 }
 
-async fn account(
+pub(crate) async fn account(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Answer {
-    let account = app.authorise(&headers, &name).await?;
+    let account = app.authority.authorise(&headers, &name).await?.account;
     let limit = |max: u64| (max < i64::MAX as u64).then_some(max);
     Ok(document(&AccountDocument {
         bytes: account.used.bytes,
@@ -245,40 +195,49 @@ async fn account(
     }))
 }
 
-async fn create_object(
+pub(crate) async fn create_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
     let said = Said::by(&headers)?;
     let upload = Upload::new(body, said);
-    let (store, key, object) = (Arc::clone(&app.store), vault.clone(), name.clone());
-    let may = apart(move || store.may_create(&key, &object, said.len)).await;
+    let (store, asked, object) = (Arc::clone(&app.store), by.clone(), name.clone());
+    let may = apart(move || store.may_create((&asked.key, &asked.by), &object, said.len)).await;
     if let Err(Refused(refusal)) = may {
         return Err(upload.refuse(refusal).await);
     }
-    let _turn = match app.uploads.take(vault.account).await {
+    let _turn = match app.uploads.take(by.key.account).await {
         Ok(turn) => turn,
         Err(refusal) => return Err(upload.refuse(refusal).await),
     };
     let incoming = upload.into_file(&app.store.files, said).await?;
+    let chain = match is_header(&name) {
+        true => Some(app.chains.take(by.key.account).await?),
+        false => None,
+    };
     // From here on all of it is carried out even if nobody waits for the answer.
-    apart(move || app.create(&vault, &name, incoming)).await?;
+    let create = move || {
+        let _chain = chain;
+        app.create(&by, &name, incoming)
+    };
+    apart(create).await?;
     Ok(named(StatusCode::CREATED.into_response(), account))
 }
 
-async fn read_object(
+pub(crate) async fn read_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     method: Method,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
-    let store = Arc::clone(&app.store);
+    by.may(Deed::Read(Kind::of(&name)))?;
+    let (store, vault) = (Arc::clone(&app.store), by.key);
     if method == Method::HEAD {
         let found = apart(move || store.find(&vault, &name)).await?;
         let found = found.ok_or(Refusal::NoObject)?;
@@ -319,25 +278,25 @@ fn head(found: &Found, range: Range<u64>, status: StatusCode) -> Response {
     answer
 }
 
-async fn remove_object(
+pub(crate) async fn remove_object(
     State(app): State<Arc<App>>,
     Path((account, vault, name)): Path<(String, String, String)>,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let name = object_name(name)?;
     let store = Arc::clone(&app.store);
-    apart(move || store.remove(&vault, &name)).await?;
+    apart(move || store.remove((&by.key, &by.by), &name)).await?;
     Ok(named(StatusCode::NO_CONTENT.into_response(), account))
 }
 
-async fn list_objects(
+pub(crate) async fn list_objects(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
     let [kind, after] = parameters(query.as_deref(), ["kind", "after"])?;
     let kind = kind
         .filter(|kind| is_part(kind))
@@ -346,25 +305,27 @@ async fn list_objects(
     if !after.is_empty() && ObjectName::new(format!("{kind}/{after}")).is_err() {
         return Err(Refusal::Parameter.into());
     }
+    by.may(Deed::Read(Kind::of_kind(&kind)))?;
     let store = Arc::clone(&app.store);
-    let page = apart(move || store.page(&vault, &kind, &after)).await?;
+    let page = apart(move || store.page(&by.key, &kind, &after)).await?;
     Ok(named(document(&page), account))
 }
 
-async fn publications(
+pub(crate) async fn publications(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
+    by.may(Deed::Follow)?;
     let [after, wait] = parameters(query.as_deref(), ["after", "wait"])?;
     let after = number(after)?;
     let wait = Duration::from_secs(number(wait)?.min(WAIT_S_MAX));
     // First it follows, then it looks: what comes between is heard of.
-    let mut follower = app.followers.follow(&vault);
-    let store = Arc::clone(&app.store);
-    let mut last = apart(move || store.last(&vault)).await?;
+    let mut follower = app.followers.follow(&by.key);
+    let (store, key) = (Arc::clone(&app.store), by.key.clone());
+    let mut last = apart(move || store.last(&key)).await?;
     if last <= after && !wait.is_zero() {
         let mut ending = app.ending.clone();
         let heard = async {
@@ -375,41 +336,124 @@ async fn publications(
         };
         last = tokio::time::timeout(wait, heard).await.unwrap_or(last);
     }
+    // Who was removed meanwhile, or whose token has ended, does not hear of it.         [11.11.6] [11.11.9]
+    app.authority.again(&by).await?.may(Deed::Follow)?;
     Ok(named(document(&Newest { last }), account))
 }
 
-async fn events(
+pub(crate) async fn events(
     State(app): State<Arc<App>>,
     Path((account, vault)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer {
-    let vault = app.vault(&headers, &account, &vault).await?;
+    let by = app.authority.vault(&headers, &account, &vault).await?;
+    by.may(Deed::Follow)?;
     let [after] = parameters(query.as_deref(), ["after"])?;
     let known = number(after)?;
-    let follower = app.followers.follow(&vault);
-    let store = Arc::clone(&app.store);
-    let last = apart(move || store.last(&vault)).await?;
+    let follower = app.followers.follow(&by.key);
+    let (store, key) = (Arc::clone(&app.store), by.key.clone());
+    let last = apart(move || store.last(&key)).await?;
     let ending = app.ending.clone();
     let first = (last > known).then_some(last);
-    let state = (follower, ending, first, known);
+    // For no longer than a login is good: whoever still may asks again.
+    let end = tokio::time::Instant::now() + LOGIN;
+    let state = (follower, ending, first, known, app, by);
     let events = stream::unfold(
         state,
-        |(mut follower, mut ending, first, known)| async move {
+        move |(mut follower, mut ending, first, known, app, by)| async move {
             let newest = match first {
                 Some(newest) => newest,
                 None => tokio::select! {
                     newest = follower.behind(known) => newest,
                     _ = ending.wait_for(|ending| *ending) => return None,
+                    () = tokio::time::sleep_until(end) => return None,
                 },
             };
+            // Who was removed meanwhile, or whose token has ended, does not hear of it. [11.11.6] [11.11.9]
+            let by = app.authority.again(&by).await.ok()?;
+            by.may(Deed::Follow).ok()?;
             let text = serde_json::to_string(&Newest { last: newest }).unwrap_or_default();
             let event = Event::default().id(newest.to_string()).data(text);
-            Some((Ok::<_, Infallible>(event), (follower, ending, None, newest)))
+            let state = (follower, ending, None, newest, app, by);
+            Some((Ok::<_, Infallible>(event), state))
         },
     );
     let events = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE));
     Ok(named(events.into_response(), account))
+}
+
+pub(crate) async fn challenge(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let (key, _) = app
+        .authority
+        .before_login(&headers, &account, &vault)
+        .await?;
+    let (store, of_store) = (Arc::clone(&app.store), key.clone());
+    let records = apart(move || store.records_noted(&of_store)).await?;
+    let issued = app.authority.logins.challenge(&key, Instant::now())?;
+    let challenge = ChallengeDocument {
+        nonce: encoded(&issued.nonce),
+        issued_s: issued.issued_s,
+        valid_s: CHALLENGE.as_secs(),
+        records,
+    };
+    Ok(named(document(&challenge), account))
+}
+
+pub(crate) async fn log_in(
+    State(app): State<Arc<App>>,
+    Path((account, vault)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let (key, account_token) = app
+        .authority
+        .before_login(&headers, &account, &vault)
+        .await?;
+    // Before the document comes: it takes memory.
+    let _document = app.documents.take(key.account).await?;
+    let came = whole(body, LOGIN_BYTES_MAX).await?;
+    let login: LoginDocument = serde_json::from_slice(&came).map_err(|_| Refusal::Parameter)?;
+    let (nonce, signed) = login.signed().ok_or(Refusal::Parameter)?;
+    let issued = app
+        .authority
+        .logins
+        .answered(&nonce, &key, Instant::now())?;
+    if !app.names.has(&login.server) {
+        return Err(Refusal::OtherServer.into());
+    }
+    let at = At {
+        server: login.server,
+        account: account.clone(),
+        nonce,
+        issued_s: issued.issued_s,
+        valid_s: CHALLENGE.as_secs(),
+    };
+    // It ends with the work, also if nobody waits for the answer any more.
+    let turn = app.chains.take(key.account).await?;
+    let (store, of_store) = (Arc::clone(&app.store), key.clone());
+    let asker = apart(move || {
+        let _turn = turn;
+        store.log_in(&of_store, &at, &signed)
+    });
+    let login = LoggedIn {
+        asker: asker.await?,
+        vault: key,
+        account_token,
+    };
+    let pass = app.authority.logins.begin(login, Instant::now())?;
+    let pass = PassDocument {
+        token: pass.reveal().to_owned(),
+        valid_s: LOGIN.as_secs(),
+    };
+    let mut answer = document(&pass);
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(named(answer, account))
 }
 
 fn object_name(name: String) -> Result<ObjectName, Refusal> {
@@ -440,8 +484,12 @@ fn parameters<const N: usize>(
 
 /// A number; 0 if none is said.
 fn number(text: Option<String>) -> Result<u64, Refusal> {
-    let parsed = text.as_deref().unwrap_or("0").parse();
-    parsed.map_err(|_| Refusal::Parameter)
+    let text = text.as_deref().unwrap_or("0");
+    // `parse` would take a plus sign, too.
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().map_err(|_| Refusal::Parameter),
+        false => Err(Refusal::Parameter),
+    }
 }
 
 /// The answer with the name of the account, for the log.
@@ -465,6 +513,9 @@ mod tests {
         for bad in ["x=1", "after", "after=1&after=1"] {
             assert_eq!(of(Some(bad)), Err(Refusal::Parameter), "{bad}");
         }
-        assert_eq!(number(some("-1")), Err(Refusal::Parameter));
+        assert_eq!((number(None), number(some("07"))), (Ok(0), Ok(7)));
+        for bad in ["-1", "+1", "", " 1", "1.0", "18446744073709551616"] {
+            assert_eq!(number(some(bad)), Err(Refusal::Parameter), "{bad}");
+        }
     }
 }

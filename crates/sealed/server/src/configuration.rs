@@ -33,6 +33,8 @@ pub struct Configuration {
     pub no_tls: Option<bool>,
     /// Where it answers with its metrics.
     pub metrics: Option<SocketAddr>,
+    /// Names by which devices reach it.
+    pub names: Option<Vec<String>>,
 }
 
 impl Configuration {
@@ -64,6 +66,7 @@ impl Configuration {
             key: self.key.or(others.key),
             no_tls: self.no_tls.or(others.no_tls),
             metrics: self.metrics.or(others.metrics),
+            names: self.names.or(others.names),
         }
     }
 
@@ -90,6 +93,7 @@ impl Configuration {
             listen: self.listen.unwrap_or(LISTEN),
             tls,
             metrics: self.metrics,
+            names: self.names.unwrap_or_default(),
         })
     }
 }
@@ -108,7 +112,9 @@ mod tests {
 
     #[test]
     fn the_first_that_says_something_decides() {
-        let file = read("folder = '/srv'\nlisten = '[::1]:1'\nmetrics = '127.0.0.1:9'\n").unwrap();
+        let text =
+            "folder = '/srv'\nlisten = '[::1]:1'\nmetrics = '127.0.0.1:9'\nnames = ['a', 'b']\n";
+        let file = read(text).unwrap();
         let line = Configuration {
             listen: Some("127.0.0.1:7".parse().unwrap()),
             no_tls: Some(true),
@@ -119,6 +125,7 @@ mod tests {
         assert_eq!(settings.listen, "127.0.0.1:7".parse().unwrap());
         assert_eq!(settings.metrics, Some("127.0.0.1:9".parse().unwrap()));
         assert_eq!(settings.tls, Tls::Off);
+        assert_eq!(settings.names, ["a", "b"]);
         let least = read("folder = 'srv'").unwrap().settings().unwrap();
         assert_eq!((least.listen, least.tls), (LISTEN, Tls::SelfSigned));
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -99,12 +99,13 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     router: Router,
     mut ending: watch::Receiver<bool>,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
+    let mut builder = Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
-        .max_buf_size(HEAD_BYTES.max(64 * 1024));
+        .max_header_size(HEAD_BYTES)
+        // A bound for bodies: of heads it takes some more.
+        .max_buf_size(64 * 1024);
     let service = TowerToHyperService::new(router);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

@@ -9,6 +9,8 @@
 //!  (2) A publication is admitted only with the number after the last one of its vault, and the last number never decreases.
 //!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
 
+pub(crate) mod chains;
+mod schema;
 mod survey;
 
 use std::path::Path;
@@ -20,47 +22,16 @@ use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
+use crate::header_chain::HeaderChain;
 use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, TURN_TRIES, VAULTS_MAX};
 use crate::named::Named;
+use crate::rights::{Asker, Deed, Kind};
 use crate::token::{TokenHash, fill};
 
 pub(crate) use survey::{ListedObject, Totals};
 
 /// The database, in the folder of the server.
 pub(crate) const DATABASE: &str = "server.db";
-
-/// What marks a file as such a database: `srsv`.
-const APPLICATION: i64 = 0x7372_7376;
-
-/// The schema in steps; `user_version` says how many were taken.
-const SCHEMA: &[&str] = &["
-CREATE TABLE account (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    token BLOB NOT NULL UNIQUE,
-    suspended INTEGER NOT NULL DEFAULT 0,
-    bytes INTEGER NOT NULL DEFAULT 0,
-    objects INTEGER NOT NULL DEFAULT 0,
-    bytes_max INTEGER NOT NULL,
-    objects_max INTEGER NOT NULL,
-    created_s INTEGER NOT NULL
-) STRICT;
-CREATE TABLE vault (
-    id INTEGER PRIMARY KEY,
-    account INTEGER NOT NULL REFERENCES account,
-    name TEXT NOT NULL,
-    last INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (account, name)
-) STRICT;
-CREATE TABLE object (
-    vault INTEGER NOT NULL REFERENCES vault,
-    name TEXT NOT NULL,
-    file BLOB NOT NULL UNIQUE,
-    len INTEGER NOT NULL,
-    created_s INTEGER NOT NULL,
-    PRIMARY KEY (vault, name)
-) STRICT, WITHOUT ROWID;
-"];
 
 /// The bits of an account's id, which is random.
 const ACCOUNT_IDS: i64 = (1 << 62) - 1;
@@ -138,7 +109,7 @@ impl Ledger {
         writer.pragma_update(None, "journal_mode", "WAL")?;
         writer.pragma_update(None, "synchronous", "FULL")?;
         writer.pragma_update(None, "foreign_keys", "ON")?;
-        migrate(&mut writer)?;
+        schema::migrate(&mut writer)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(path, flags)?;
         reader.busy_timeout(DATABASE_BUSY)?;
@@ -262,6 +233,7 @@ impl Ledger {
     pub(crate) fn remove_account(&self, account: i64) -> Result<()> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        chains::forget(&change, account)?;
         change.execute("DELETE FROM vault WHERE account = ?1", [account])?;
         change.execute("DELETE FROM account WHERE id = ?1", [account])?;
         Ok(change.commit()?)
@@ -354,26 +326,32 @@ impl Ledger {
     ///
     /// # Errors
     /// `Refused`, as `add`.
-    pub(crate) fn may_add(&self, vault: &VaultKey, name: &ObjectName, len: u64) -> Result<()> {
+    pub(crate) fn may_add(
+        &self,
+        (vault, asker): (&VaultKey, &Asker),
+        name: &ObjectName,
+        len: u64,
+    ) -> Result<()> {
         let mut reader = self.reader.lock();
         let view = reader.transaction()?;
-        may_add(&view, vault, name, len).map(drop)
+        may_add(&view, (vault, asker), name, len).map(drop)
     }
 
-    /// Adds an object, whose bytes are in `file`; gives the number of the newest publication of the vault then.
+    /// Adds an object, whose bytes are in `file`; gives the number of the newest publication of the vault then. `header`: its chain, if it is
+    /// a header of a vault that is followed.
     ///
     /// # Errors
     /// `Uncertain`: it may have been added. After any other, as `Refused`, nothing has changed.
     pub(crate) fn add(
         &self,
-        vault: &VaultKey,
+        (vault, asker): (&VaultKey, &Asker),
         name: &ObjectName,
-        file: FileId,
-        len: u64,
+        (file, len): (FileId, u64),
+        header: Option<&HeaderChain>,
     ) -> Result<u64> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut state = may_add(&change, vault, name, len)?; // (1) (2) (3)
+        let mut state = may_add(&change, (vault, asker), name, len)?; // (1) (2) (3)
         let id = match state.vault {
             Some(id) => id,
             None => {
@@ -400,6 +378,9 @@ impl Ledger {
             "UPDATE account SET bytes = bytes + ?2, objects = objects + 1 WHERE id = ?1",
             params![vault.account, stored(len)],
         )?;
+        if name.split().0 == Some("headers") {
+            chains::admit(&change, id, name, header)?;
+        }
         if let Named::Publication(number) = Named::of(name) {
             change.execute(
                 "UPDATE vault SET last = ?2 WHERE id = ?1",
@@ -415,15 +396,16 @@ impl Ledger {
     /// object, too.
     ///
     /// # Errors
-    /// `Refused` for the newest publication; those of `moved`.
+    /// `Refused` for the newest publication, and for who may not; those of `moved`.
     pub(crate) fn remove(
         &self,
-        vault: &VaultKey,
+        (vault, asker): (&VaultKey, &Asker),
         name: &ObjectName,
         moved: impl FnOnce(FileId, u64) -> Result<()>,
     ) -> Result<Option<FileId>> {
         let mut writer = self.writer.lock();
         let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        chains::check(&change, (vault, asker), Deed::Remove(Kind::of(name)))?;
         let row = change
             .query_row(
                 "SELECT vault.id, vault.last, object.file, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
@@ -463,7 +445,7 @@ struct State {
 
 fn may_add(
     view: &rusqlite::Transaction<'_>,
-    vault: &VaultKey,
+    (vault, asker): (&VaultKey, &Asker),
     name: &ObjectName,
     len: u64,
 ) -> Result<State> {
@@ -473,6 +455,7 @@ fn may_add(
     if account.standing == Standing::Suspended {
         return Err(Refusal::Suspended.into());
     }
+    chains::check(view, (vault, asker), Deed::Create(Kind::of(name), len))?;
     let mut query =
         view.prepare_cached("SELECT id, last FROM vault WHERE account = ?1 AND name = ?2")?;
     let row = query.query_row(params![vault.account, vault.name], |row| {
@@ -533,30 +516,4 @@ fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 /// As SQLite has numbers: what is beyond is as good as without a limit.
 fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Brings the schema to what this version knows.
-fn migrate(writer: &mut Connection) -> Result<()> {
-    // Most of the time nothing changes: then nobody who writes is waited for.
-    if steps_taken(writer)? == SCHEMA.len() {
-        return Ok(());
-    }
-    let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for step in SCHEMA.iter().skip(steps_taken(&change)?) {
-        change.execute_batch(step)?;
-    }
-    change.pragma_update(None, "application_id", APPLICATION)?;
-    change.pragma_update(None, "user_version", SCHEMA.len() as i64)?;
-    Ok(change.commit()?)
-}
-
-/// How many steps of the schema a database has.
-fn steps_taken(database: &Connection) -> Result<usize> {
-    let pragma = |name: &str| database.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
-    let (found, application): (i64, i64) = (pragma("user_version")?, pragma("application_id")?);
-    let known = SCHEMA.len() as i64;
-    if found > known || found > 0 && application != APPLICATION {
-        return Err(Error::NewerSchema { found, known });
-    }
-    Ok(usize::try_from(found).unwrap_or(0))
 }

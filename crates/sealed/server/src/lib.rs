@@ -3,16 +3,18 @@
 //! Takes   a folder, an address to listen on; requests of `strongroom_remote::protocol`
 //! Gives   objects that are created once and read only with the token of their account; notice of new publications
 //! Never   has a key, a file name or a plaintext byte of a vault, or keeps or logs a token
-//! Spec    docs/adr/0035-a-server-of-our-own.md; spec/11-sync.md, 11.1
+//! Spec    docs/adr/0035-a-server-of-our-own.md, docs/adr/0038-devices-log-in-at-a-server.md; spec/11-sync.md, 11.1 and 11.11
 //!
 //! Invariants
 //!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
 //!  (2) An account can reach nothing of another account.
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
+//!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
 #![forbid(unsafe_code)]
 
 mod answers;
 mod app;
+mod authority;
 mod backup_lock;
 mod configuration;
 mod connections;
@@ -21,11 +23,19 @@ mod error;
 mod file_id;
 mod files;
 mod followers;
+mod header_chain;
 mod ledger;
 pub mod limits;
+mod login;
+mod logins;
 mod metrics;
 mod named;
+mod names;
+mod openapi;
+mod operations;
 mod request_log;
+mod rights;
+mod routes;
 mod server;
 mod store;
 mod tls;
@@ -38,6 +48,7 @@ pub use configuration::Configuration;
 pub use error::{Error, Result};
 pub use files::Collecting;
 pub use ledger::{Account, Quota, Standing};
+pub use openapi::document as openapi_document;
 pub use server::{Server, Settings, raise_open_files};
 pub use store::Accounts;
 pub use tls::Tls;

@@ -62,3 +62,38 @@ pub(crate) const TOKEN_RANDOM_BYTES: usize = 32;
 
 /// How long a certificate that the server signs itself is good, in days. Who knows its fingerprint asks for no date.
 pub(crate) const CERTIFICATE_DAYS: u32 = 3650;
+
+/// How long a challenge can be answered.
+pub(crate) const CHALLENGE: Duration = Duration::from_secs(60);
+
+/// Challenges of an account that are open at a time; the oldest goes for a new one.
+pub(crate) const CHALLENGES_OF_ACCOUNT: usize = 64;
+
+/// Challenges of all accounts that are open at a time, about 200 bytes each.
+pub(crate) const CHALLENGES: usize = 16_384;
+
+/// How long a login is good.                                                                    [11.11.9]
+pub(crate) const LOGIN: Duration = Duration::from_secs(15 * 60);
+
+/// Logins of an account at a time: of each device several processes. The oldest goes for a new one.
+pub(crate) const LOGINS_OF_ACCOUNT: usize = 1024;
+
+/// Logins of all accounts at a time, about 300 bytes each.
+pub(crate) const LOGINS: usize = 131_072;
+
+/// Chains of members that one account has verified at a time, and all accounts: one takes up to a quarter of a second of a core, and
+/// some megabytes.
+pub(crate) const CHAINS_OF_ACCOUNT: usize = 1;
+/// See `CHAINS_OF_ACCOUNT`.
+pub(crate) const CHAINS: usize = 2;
+
+/// Documents of logins that one account sends at a time, and all accounts: one has at most a mebibyte and a half.
+pub(crate) const DOCUMENTS_OF_ACCOUNT: usize = 4;
+/// See `DOCUMENTS_OF_ACCOUNT`.
+pub(crate) const DOCUMENTS: usize = 64;
+
+/// The newest headers among which the chain is looked for that a server notes first, as clients do.
+pub(crate) const FIRST_HEADERS: usize = 4;
+
+/// The longest marker, in bytes.
+pub(crate) const MARKER_BYTES_MAX: u64 = 4096;

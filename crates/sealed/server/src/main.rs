@@ -77,7 +77,7 @@ struct Serve {
     /// The folder of the server
     #[arg(env = "STRONGROOM_SERVER_FOLDER")]
     folder: Option<PathBuf>,
-    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics
+    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics, names
     #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_CONFIG")]
     config: Option<PathBuf>,
     /// Where to listen; 127.0.0.1:8443 unless given
@@ -95,6 +95,14 @@ struct Serve {
     /// Answer at http://ADDRESS:PORT/metrics with numbers for Prometheus, without a token
     #[arg(long, value_name = "ADDRESS:PORT", env = "STRONGROOM_SERVER_METRICS")]
     metrics: Option<SocketAddr>,
+    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give it again for each name
+    #[arg(
+        long = "name",
+        value_name = "NAME",
+        env = "STRONGROOM_SERVER_NAMES",
+        value_delimiter = ','
+    )]
+    names: Vec<String>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -210,6 +218,7 @@ fn run(serve: Serve) -> Done {
         key: serve.key,
         no_tls: serve.no_tls.then_some(true),
         metrics: serve.metrics,
+        names: (!serve.names.is_empty()).then_some(serve.names),
     };
     let settings = given.or(file).settings()?;
     // Before anybody can reach it, so that no signal is missed.

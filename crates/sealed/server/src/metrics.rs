@@ -120,7 +120,7 @@ impl Metrics {
 
     /// A request was answered. Routes and statuses are few; whatever method a client invents counts as one.
     pub(crate) fn answered(&self, method: &str, route: &str, status: u16, time: Duration) {
-        let known = ["GET", "HEAD", "PUT", "DELETE"];
+        let known = ["GET", "HEAD", "PUT", "POST", "DELETE"];
         let method = if known.contains(&method) {
             method
         } else {

@@ -17,8 +17,10 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::connections;
 use crate::error::{Error, Result};
+use crate::names::Names;
+use crate::routes;
 use crate::store::{Store, Use};
-use crate::tls::{Tls, accepting};
+use crate::tls::{Accepting, Tls, accepting};
 
 /// How a server is to run.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Settings {
     pub tls: Tls,
     /// Where it answers with its metrics, without TLS and without asking who asks; nowhere if this is `None`.
     pub metrics: Option<SocketAddr>,
+    /// Names by which devices reach it, as their URLs have them, beside those of its certificate: behind a proxy that does TLS.
+    pub names: Vec<String>,
 }
 
 /// Lets this process have as many open files as the system allows it: each connection is one. For programs that serve.
@@ -84,14 +88,14 @@ impl Server {
         let (listener, address) = listen(settings.listen)?;
         let metrics = settings.metrics.map(listen).transpose()?;
         let (ending, heard) = watch::channel(false);
-        let app = App::new(store, heard.clone());
+        let app = App::new(store, names(settings, tls.as_ref()), heard.clone());
         let (acceptor, fingerprint) = tls.map_or((None, None), |tls| {
             (Some(tls.acceptor), Some(tls.fingerprint))
         });
         let accepting = connections::run(
             listener,
             acceptor,
-            app.router(),
+            routes::for_clients(&app),
             heard.clone(),
             Arc::clone(&app.metrics),
         );
@@ -100,7 +104,7 @@ impl Server {
             let answering = connections::run(
                 listener,
                 None,
-                app.metrics_router(),
+                routes::for_metrics(&app),
                 heard,
                 Arc::clone(&app.metrics),
             );
@@ -149,6 +153,15 @@ impl Server {
             // A panic there has been reported by the panic hook.
             let _ = self.runtime.block_on(running);
         }
+    }
+}
+
+/// The names of a server that runs so.
+fn names(settings: &Settings, tls: Option<&Accepting>) -> Names {
+    let given = Names::given(&settings.names);
+    match tls {
+        Some(tls) => given.and_of(&tls.certificate, &tls.fingerprint),
+        None => given.and_here(settings.listen.ip()),
     }
 }
 

@@ -15,11 +15,13 @@
 //! ```
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{Page, Refusal, is_part};
 
@@ -27,8 +29,10 @@ use crate::backup_lock::{BackupLock, Keeping};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::files::{Aside, Collecting, Files, Incoming, make_folder};
+use crate::header_chain::HeaderChain;
 use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
+use crate::rights::Asker;
 use crate::token::{Token, TokenHash};
 
 /// Objects that the removal of an account takes at a time.
@@ -116,8 +120,8 @@ impl Store {
     ///
     /// # Errors
     /// `Refused`. Who has no token of an account learns nothing of what accounts there are.
-    pub(crate) fn authorise(&self, token: &str, name: &str) -> Result<Account> {
-        let account = self.ledger.account_of(TokenHash::of(token))?;
+    pub(crate) fn authorise(&self, token: TokenHash, name: &str) -> Result<Account> {
+        let account = self.ledger.account_of(token)?;
         let account = account.ok_or(Refusal::WrongToken)?;
         if account.name != name {
             return Err(Refusal::OtherAccount.into());
@@ -132,8 +136,35 @@ impl Store {
     ///
     /// # Errors
     /// `Refused`.
-    pub(crate) fn may_create(&self, vault: &VaultKey, name: &ObjectName, len: u64) -> Result<()> {
-        self.ledger.may_add(vault, name, len)
+    pub(crate) fn may_create(
+        &self,
+        by: (&VaultKey, &Asker),
+        name: &ObjectName,
+        len: u64,
+    ) -> Result<()> {
+        self.ledger.may_add(by, name, len)
+    }
+
+    /// At most `bytes_max` bytes of a file, and one more if it has more.
+    ///
+    /// # Errors
+    /// `Lost` if it is gone.
+    pub(crate) fn bytes(&self, file: FileId, bytes_max: u64) -> Result<Vec<u8>> {
+        let opened = self.files.open_file(file)?;
+        let opened = opened.ok_or_else(|| Error::Lost(file.to_string()))?;
+        let mut bytes = Vec::new();
+        let read = opened.take(bytes_max + 1).read_to_end(&mut bytes);
+        read.map_err(Error::io("reading an object"))?;
+        Ok(bytes)
+    }
+
+    /// The chain of the header that came, if the vault is followed.                             [11.11.5]
+    fn chain_of(&self, vault: &VaultKey, incoming: &Incoming) -> Result<Option<HeaderChain>> {
+        if self.ledger.noted(vault)?.is_none() {
+            return Ok(None);
+        }
+        let bytes = self.bytes(incoming.id, HEADER_BYTES_MAX as u64)?;
+        Ok(Some(HeaderChain::of_header(&bytes)?))
     }
 
     /// Creates an object of what came; gives the number of the newest publication then.
@@ -142,16 +173,23 @@ impl Store {
     /// `Refused`; then nothing has changed.
     pub(crate) fn create(
         &self,
-        vault: &VaultKey,
+        by: (&VaultKey, &Asker),
         name: &ObjectName,
         incoming: Incoming,
     ) -> Result<u64> {
         if !Named::of(name).admits(&incoming.hash()) {
             return Err(Refusal::Hash.into());
         }
+        let header = match is_header(name) {
+            true => self.chain_of(by.0, &incoming)?,
+            false => None,
+        };
         incoming.sync()?;
         let id = incoming.id;
-        match self.ledger.add(vault, name, id, incoming.len()) {
+        match self
+            .ledger
+            .add(by, name, (id, incoming.len()), header.as_ref())
+        {
             Ok(last) => {
                 incoming.keep();
                 // It is found where it lies, too, and goes to its place at the next start.
@@ -208,13 +246,13 @@ impl Store {
         self.ledger.find(vault, name.as_str())
     }
 
-    pub(crate) fn remove(&self, vault: &VaultKey, name: &ObjectName) -> Result<()> {
+    pub(crate) fn remove(&self, by: (&VaultKey, &Asker), name: &ObjectName) -> Result<()> {
         let mut aside = Aside::Moving;
         let moved = |id, created_s| {
             aside = self.aside(created_s)?;
             self.files.unsettle(&[id], aside)
         };
-        match self.ledger.remove(vault, name, moved)? {
+        match self.ledger.remove(by, name, moved)? {
             Some(id) if aside == Aside::Moving => self.files.drop_file(id),
             _ => Ok(()),
         }
@@ -283,6 +321,11 @@ impl Store {
                 .account("")
                 .is_err_and(|error| matches!(error, Error::UnknownAccount(_)))
     }
+}
+
+/// Whether an object of that name is a header.
+pub(crate) fn is_header(name: &ObjectName) -> bool {
+    name.split().0 == Some("headers")
 }
 
 fn lock(path: &Path) -> Result<File> {

@@ -53,6 +53,8 @@ const KEY: &str = "key.pem";
 pub(crate) struct Accepting {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) fingerprint: String,
+    /// The certificate, without those that lead to it.
+    pub(crate) certificate: Vec<u8>,
 }
 
 /// What `tls` asks for; `None` without TLS.
@@ -76,6 +78,7 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         ))
     })?;
     let fingerprint = shown(&openssl::sha::sha256(first));
+    let certificate = first.to_vec();
     let key = PrivateKeyDer::from_pem_file(&key).map_err(cannot(&key))?;
     let refuse = |error: rustls::Error| Error::Certificate(error.to_string());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -90,6 +93,7 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
     Ok(Some(Accepting {
         acceptor: TlsAcceptor::from(Arc::new(config)),
         fingerprint,
+        certificate,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! The token of an account, which proves that a request comes from the account's user.
+//! The token of an account, which proves that a request comes from the account's user; and that of a login, which is good for a while.
 //!
 //! Takes   random bytes from the system
 //! Gives   a token, once; its hash, which the server keeps
@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
+use strongroom_remote::protocol::PASS_PREFIX;
 
 use crate::error::{Error, Result};
 use crate::limits::TOKEN_RANDOM_BYTES;
@@ -30,10 +31,22 @@ impl Token {
     /// # Errors
     /// `Io` if the system has no chance to give.
     pub(crate) fn random() -> Result<Self> {
+        Self::beginning(PREFIX)
+    }
+
+    /// A new one of a login.
+    ///
+    /// # Errors
+    /// As `random`.
+    pub(crate) fn of_login() -> Result<Self> {
+        Self::beginning(PASS_PREFIX)
+    }
+
+    fn beginning(prefix: &str) -> Result<Self> {
         let mut bytes = [0; TOKEN_RANDOM_BYTES];
         fill(&mut bytes).map_err(Error::io("asking the system for random bytes"))?;
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self(format!("{PREFIX}{digits}")))
+        Ok(Self(format!("{prefix}{digits}")))
     }
 
     /// The token, to be shown to its owner.

@@ -1,8 +1,8 @@
-//! Receives the bytes of an object.
+//! Receives the bytes of an object, or of a document.
 //!
 //! Takes   the body of a request, and the length and hash that the request states
-//! Gives   a file with these bytes, if they have that length and hash
-//! Never   holds more than one piece of them in memory, waits long for the next piece, or waits without bound for all
+//! Gives   a file with these bytes, if they have that length and hash; the bytes of a short document
+//! Never   holds more than one piece of an object in memory, waits long for the next piece, or waits without bound for all
 //!
 //! If a request is refused while its body still arrives, the server reads the body to its stated end and drops it.
 //! Otherwise many clients would see a broken connection instead of the answer.
@@ -120,6 +120,26 @@ impl Upload {
     }
 }
 
+/// All bytes of a body that is no object, at most `bytes_max`.
+///
+/// # Errors
+/// `TooLong`; `Length` if the line ends before the body; `Slow` after `SILENCE`.
+pub(crate) async fn whole(body: Body, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+    let read = async {
+        let (mut pieces, mut bytes) = (body.into_data_stream(), Vec::<u8>::new());
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|_| Refusal::Length)?;
+            if piece.len() > bytes_max - bytes.len() {
+                return Err(Refusal::TooLong);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    };
+    let read = tokio::time::timeout(SILENCE, read).await;
+    read.unwrap_or(Err(Refusal::Slow))
+}
+
 /// Does `work`, which blocks, on a thread of its own.
 pub(crate) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -149,6 +169,19 @@ mod tests {
         upload.until = now;
         assert_eq!(upload.next().await, Err(Refusal::Slow));
         assert_eq!(upload.next().await, Err(Refusal::Slow));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_whole_and_no_longer_than_it_may_be() {
+        let of = |pieces: [Result<&'static str, std::io::Error>; 2]| {
+            let pieces = pieces.map(|piece| piece.map(Bytes::from));
+            whole(Body::from_stream(futures_util::stream::iter(pieces)), 5)
+        };
+        let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        assert_eq!(of([Ok("by"), Ok("tes")]).await, Ok(b"bytes".to_vec()));
+        assert_eq!(of([Ok("by"), Ok("tes!")]).await, Err(Refusal::TooLong));
+        assert_eq!(of([Ok("by"), Err(broken())]).await, Err(Refusal::Length));
+        assert_eq!(whole(Body::empty(), 5).await, Ok(Vec::new()));
     }
 
     #[test]

@@ -524,6 +524,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: Tls::Off,
         metrics: None,
+        names: Vec::new(),
     };
     assert!(matches!(Server::start(&settings), Err(ServerError::InUse)));
     let beyond = Settings {

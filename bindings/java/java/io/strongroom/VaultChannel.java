@@ -1,5 +1,6 @@
 package io.strongroom;
 
+import io.strongroom.io.IOCipherFileChannel;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.MappedByteBuffer;
@@ -22,7 +23,7 @@ import java.util.concurrent.TimeUnit;
  * A file as a {@link FileChannel}. A mapping is a copy, so it is read-only. A lock on a part of the file keeps out other channels like a lock on
  * the whole file.
  */
-final class VaultChannel extends FileChannel {
+final class VaultChannel extends IOCipherFileChannel {
     /** The largest piece of a buffer outside the heap that is copied at once. */
     private static final int PIECE_BYTES = 1 << 18;
 
@@ -227,11 +228,26 @@ final class VaultChannel extends FileChannel {
     }
 
     @Override
-    public FileChannel position(long position) throws IOException {
+    public IOCipherFileChannel position(long position) throws IOException {
         checkOpen();
         notNegative(position, "the position");
         file.seek(position, VaultFile.From.START);
         return this;
+    }
+
+    @Override
+    public long lseek(long offset, int whence) throws IOException {
+        checkOpen();
+        switch (whence) {
+            case SEEK_SET:
+                return file.seek(offset, VaultFile.From.START);
+            case SEEK_CUR:
+                return file.seek(offset, VaultFile.From.CURRENT);
+            case SEEK_END:
+                return file.seek(offset, VaultFile.From.END);
+            default:
+                throw new IllegalArgumentException("whence is SEEK_SET, SEEK_CUR or SEEK_END, not " + whence);
+        }
     }
 
     @Override
@@ -241,7 +257,7 @@ final class VaultChannel extends FileChannel {
     }
 
     @Override
-    public FileChannel truncate(long size) throws IOException {
+    public IOCipherFileChannel truncate(long size) throws IOException {
         notNegative(size, "the size");
         checkWrites();
         if (size < size()) {

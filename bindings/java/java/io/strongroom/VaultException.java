@@ -51,7 +51,7 @@ public final class VaultException extends FileSystemException {
         REMOTE,
         /** Whoever heard of the progress stopped it. */
         STOPPED,
-        /** Anything else. */
+        /** Anything else; with the number of {@code EIO} also a bug of the library. */
         OTHER;
 
         private static final Kind[] ALL = values();

@@ -18,6 +18,9 @@ final class VaultFileStore extends FileStore {
             PosixFileAttributeView.class,
             UserDefinedFileAttributeView.class);
 
+    /** In what free space is counted, as a mount has it. */
+    private static final long BLOCK_BYTES = 4096;
+
     private final VaultFileSystem fileSystem;
 
     VaultFileStore(VaultFileSystem fileSystem) {
@@ -56,6 +59,11 @@ final class VaultFileStore extends FileStore {
     @Override
     public long getUnallocatedSpace() throws IOException {
         return vault().space().freeBytes;
+    }
+
+    @Override
+    public long getBlockSize() {
+        return BLOCK_BYTES;
     }
 
     @Override

@@ -27,6 +27,7 @@ final class VaultWatchService implements WatchService {
     private static final int EVENTS_MAX = 512;
 
     private final VaultFileSystem fileSystem;
+    private final long lookEveryMs;
     private final Map<Path, Key> keys = new HashMap<>();
     private final BlockingQueue<Key> signalled = new LinkedBlockingQueue<>();
     /** What wakes those who wait when it is closed. */
@@ -36,7 +37,13 @@ final class VaultWatchService implements WatchService {
     private volatile boolean open = true;
 
     VaultWatchService(VaultFileSystem fileSystem) {
+        this(fileSystem, LOOK_EVERY_MS);
+    }
+
+    /** One that looks every {@code lookEveryMs}, in milliseconds. */
+    VaultWatchService(VaultFileSystem fileSystem, long lookEveryMs) {
         this.fileSystem = fileSystem;
+        this.lookEveryMs = lookEveryMs;
     }
 
     WatchKey register(VaultPath directory, WatchEvent.Kind<?>[] events) throws IOException {
@@ -83,7 +90,7 @@ final class VaultWatchService implements WatchService {
     private void run() {
         while (open) {
             try {
-                TimeUnit.MILLISECONDS.sleep(LOOK_EVERY_MS);
+                TimeUnit.MILLISECONDS.sleep(lookEveryMs);
             } catch (InterruptedException closed) {
                 return;
             }

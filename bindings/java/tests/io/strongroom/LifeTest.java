@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -204,6 +205,65 @@ class LifeTest {
             }
         }
         assertTrue(count > 70, count + " methods");
+    }
+
+    /** What a panic says may hold content: it is not passed on. What Java threw before it is. Method: a method for tests panics. */
+    @Test
+    void aPanicIsAnExceptionThatSaysNothingOfItself() throws Exception {
+        byte[] message = "a secret".getBytes();
+        Failure failure = assertThrows(Failure.class, () -> Panics.panics(message, null));
+        assertEquals(5, failure.errno());
+        assertEquals(VaultException.Kind.OTHER, failure.kind());
+        String said = failure.getMessage();
+        assertTrue(said.contains("a bug of Strongroom") && !said.contains("secret"), said);
+        IllegalStateException mine = new IllegalStateException("mine");
+        Progress throwing = (done, total) -> {
+            throw mine;
+        };
+        assertSame(mine, assertThrows(IllegalStateException.class, () -> Panics.panics(message, throwing)));
+        Files.write(vault.path("/after-a-panic"), message);
+        assertArrayEquals(message, Files.readAllBytes(vault.path("/after-a-panic")));
+    }
+
+    /** SECURITY.md, claim 7. Method: a program panics in calls of two threads; what it prints is read. */
+    @Test
+    void aPanicPrintsItsPlaceAndNothingElse() throws Exception {
+        Process program = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "-Dstrongroom.library=" + System.getProperty("strongroom.library"),
+                        Panicking.class.getName())
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(program.getInputStream().readAllBytes());
+        assertEquals(0, program.waitFor(), said);
+        assertEquals(2, said.split("strongroom: a bug: panicked at ", -1).length - 1, said);
+        assertEquals(2, said.split("the call ends with 5", -1).length - 1, said);
+        assertFalse(said.contains("a secret"), said);
+    }
+
+    /** That program. */
+    public static final class Panicking {
+        private Panicking() {}
+
+        /** It needs no arguments. */
+        public static void main(String[] arguments) throws Exception {
+            // Any call loads the library.
+            Arrays.fill(Secret.newKeyFile(), (byte) 0);
+            panics();
+            Thread thread = new Thread(Panicking::panics);
+            thread.start();
+            thread.join();
+        }
+
+        private static void panics() {
+            try {
+                Panics.panics("a secret".getBytes(), null);
+            } catch (Failure failure) {
+                System.out.println("the call ends with " + failure.errno());
+            }
+        }
     }
 
     private static Object nothing(Class<?> type) {

@@ -11,7 +11,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The blocks of the README, one after the other, are a program, as a reader types them. */
+/** The blocks of the README, one after the other, are a program, as a reader types them. Those that are not in Java are run by {@code readme.sh}. */
 class ReadmeTest {
     @TempDir
     Path place;
@@ -26,7 +26,7 @@ class ReadmeTest {
             if (line.startsWith("```")) {
                 kind = kind == null ? line.substring(3) : null;
                 if (kind != null) {
-                    assertTrue(List.of("java", "sh", "xml").contains(kind), "a block of another kind is not run: " + kind);
+                    assertTrue(List.of("java", "kotlin", "sh", "xml").contains(kind), "a block of another kind is not run: " + kind);
                     blocks += kind.equals("java") ? 1 : 0;
                 }
             } else if ("java".equals(kind)) {
@@ -76,7 +76,8 @@ class ReadmeTest {
                 place + ":" + classes(),
                 "-Dstrongroom.library=" + System.getProperty("strongroom.library")));
         words.addAll(List.of(command));
-        ProcessBuilder program = new ProcessBuilder(words).directory(place.toFile()).redirectErrorStream(true);
+        // Later versions of Java warn there of every native library.
+        ProcessBuilder program = new ProcessBuilder(words).directory(place.toFile()).redirectError(ProcessBuilder.Redirect.INHERIT);
         program.environment().put("XDG_STATE_HOME", place.resolve("state").toString());
         Process run = program.start();
         String said = new String(run.getInputStream().readAllBytes());

@@ -32,6 +32,7 @@ pub(crate) fn serve(arguments: &Serve) -> Result<()> {
         listen: arguments.listen,
         tls,
         metrics: None,
+        names: arguments.names.clone(),
     })
     .map_err(explain)?;
     let scheme = if arguments.no_tls { "http" } else { "https" };

@@ -50,12 +50,7 @@ pub(crate) fn to_file(path: &Path, verbosity: u8) -> io::Result<()> {
         _ => LevelFilter::Trace,
     };
     install(Target::File(log), level);
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        let place = place.unwrap_or_else(|| "an unknown place".to_owned());
-        // Its words may hold what the code was working on.
-        log::error!("a bug: panicked at {place}; please report it");
-    }));
+    strongroom::panics::report_places(|sentence| log::error!("{sentence}"));
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use strongroom_format::publication::RemoteId;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentState};
+use strongroom_remote::{Challenge, LoginAs, Signer as _};
 use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_publication};
 
 use crate::clock::now_s;
@@ -37,7 +38,9 @@ use crate::incoming::epoch_of;
 use crate::limits::PUSH_PAGE;
 use crate::request::Response;
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::remote::{PublicationFields, PushFields, RemoteFields, RemoteRequest};
+use crate::request::remote::{
+    LoginFields, PublicationFields, PushFields, RemoteFields, RemoteRequest,
+};
 use crate::{Error, Result};
 
 /// Carries out what is asked about remotes.
@@ -174,6 +177,35 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
                 session.filesystem().give_up_away(id)?;
             }
             Ok(brought?.into())
+        }
+        RemoteRequest::SignLogin {
+            as_slot,
+            server,
+            account,
+            vault,
+            nonce,
+            issued_s,
+            valid_s,
+            records,
+        } => {
+            let role = match as_slot {
+                true => LoginAs::Slot,
+                false => LoginAs::Device,
+            };
+            let (server, account, vault) = (text(server.0)?, text(account.0)?, text(vault.0)?);
+            let signed = session.vault.login.sign(
+                role,
+                &Challenge {
+                    server: &server,
+                    account: &account,
+                    vault: &vault,
+                    nonce: *nonce,
+                    issued_s: *issued_s,
+                    valid_s: *valid_s,
+                    records: *records,
+                },
+            )?;
+            Ok(signed.map(LoginFields::of).into())
         }
         RemoteRequest::EndPush => {
             let ended = session.push.lock().take();

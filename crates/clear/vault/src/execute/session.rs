@@ -26,6 +26,7 @@ use crate::incoming;
 use crate::keyring::held_keys::{HeldKeys, Installed, ROTATION};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
+use crate::own_login::OwnLogin;
 use crate::path::HeldNode;
 use crate::records::Records;
 use crate::request::Purpose;
@@ -59,6 +60,8 @@ pub(crate) struct OpenVault {
     pub(crate) information: Mutex<Information>,
     /// Held over a change of keys: one after the other.
     keys: Mutex<HeldKeys>,
+    /// What logs in at servers.
+    pub(crate) login: Arc<OwnLogin>,
     pub(crate) records: Records,
     pub(crate) rotating: Rotating,
     pub(crate) locks: Locks,
@@ -90,6 +93,7 @@ impl OpenVault {
             filesystem,
             observers: Arc::default(),
             information: Mutex::new(information),
+            login: keys.login(),
             keys: Mutex::new(keys),
             records,
             rotating: Rotating::default(),
@@ -211,6 +215,7 @@ impl OpenVault {
         information.guessable = keys.keyring().is_guessable();
         information.unknown_records = keys.unknown_records();
         self.filesystem.sign_with(keys.keyring().revision_signer());
+        keys.renew_login();
         worked
     }
 

@@ -19,6 +19,8 @@
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten only after it is durable that nothing needs them, and the newest keys are never forgotten.  [1.10.4]
 
+use std::sync::Arc;
+
 use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica, SystemRandom, UnlockError};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Epoch, InstanceId};
@@ -30,6 +32,7 @@ use crate::keyring::known_records::Settings;
 use crate::keyring::metadata_key;
 use crate::keyring::own_replica;
 use crate::keyring::unlocked::Unlocked;
+use crate::own_login::OwnLogin;
 use crate::request::member::Member;
 use crate::request::{Access, Purpose};
 use crate::{Error, Result};
@@ -152,6 +155,16 @@ impl HeldKeys {
 
     pub(crate) fn keyring(&self) -> &Keyring {
         &self.unlocked.keyring
+    }
+
+    /// What logs in at servers as the device of this copy.
+    pub(crate) fn login(&self) -> Arc<OwnLogin> {
+        Arc::clone(&self.unlocked.login)
+    }
+
+    /// The same with the keys that are in use now.
+    pub(crate) fn renew_login(&self) {
+        self.unlocked.renew_login();
     }
 
     /// Who belongs to the vault.

@@ -8,12 +8,15 @@
 //! Invariants
 //!  (1) The replica file is sealed under the newest epoch.
 
+use std::sync::Arc;
+
 use strongroom_crypto::{Keyring, Replica, Secret, SystemRandom};
 use strongroom_metadata::Store;
 
 use crate::folder::Folder;
 use crate::keyring::metadata_key;
 use crate::keyring::own_replica::{self, Files};
+use crate::own_login::OwnLogin;
 use crate::{Error, Result};
 
 /// What opens a vault.
@@ -33,12 +36,15 @@ pub(crate) struct Unlocked {
     pub(crate) unknown: Vec<u64>,
     /// Acts as the slot that the secret opened: kept while this copy may have to become a new device that only a slot can add. [11.10.4]
     pub(crate) slot: Option<Keyring>,
+    /// What logs in at servers with these keys.
+    pub(crate) login: Arc<OwnLogin>,
 }
 
 impl Unlocked {
     /// Keys that were just made.
-    pub(crate) const fn made(keyring: Keyring, replica: Replica) -> Self {
+    pub(crate) fn made(keyring: Keyring, replica: Replica) -> Self {
         Self {
+            login: OwnLogin::of(&keyring),
             keyring,
             replica,
             unknown: Vec::new(),
@@ -68,6 +74,11 @@ impl Unlocked {
             slot,
             ..Self::made(keyring, replica)
         })
+    }
+
+    /// Lets the keys that are in use now log in.
+    pub(crate) fn renew_login(&self) {
+        self.login.set(&self.keyring, self.slot.as_ref());
     }
 
     /// Re-seals the replica file if keys changed since, and finishes a change that was cut off.              (1)

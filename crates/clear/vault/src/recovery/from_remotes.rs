@@ -466,7 +466,10 @@ fn fetch(remote: &dyn Remote, wanted: &Wanted, trial: Trial) -> Result<Fetched> 
 /// What is wrong with all of them: it cannot be reached, or refuses access.
 fn of_one_object(error: RemoteError) -> Result<RemoteError> {
     match error {
-        RemoteError::Unreachable(_) | RemoteError::Refused(_) => Err(error.into()),
+        RemoteError::Unreachable(_)
+        | RemoteError::Refused(_)
+        | RemoteError::DeviceRemoved
+        | RemoteError::OtherMembers => Err(error.into()),
         error => Ok(error),
     }
 }

@@ -5,8 +5,10 @@
 //! Never   carries a key in clear. An address may hold credentials, which its `Debug` does not show
 
 use serde::{Deserialize, Serialize};
+use strongroom_remote::SignedLogin;
 
 use crate::request::frame::{ByteBuffer, Bytes};
+use crate::{Error, Result};
 
 /// What is asked about remotes. Who asks reaches the remote; the owner of the vault has its keys.
 #[derive(Debug, Serialize, Deserialize)]
@@ -141,6 +143,21 @@ pub(crate) enum RemoteRequest<'a> {
         behind: u64,
         from: Start,
     },
+    /// A login at a server, signed as the device, or as the slot that opened the vault; nothing if there is no key for that. `records`:
+    /// how many membership records the server has noted.
+    SignLogin {
+        as_slot: bool,
+        #[serde(borrow)]
+        server: Bytes<'a>,
+        #[serde(borrow)]
+        account: Bytes<'a>,
+        #[serde(borrow)]
+        vault: Bytes<'a>,
+        nonce: [u8; 32],
+        issued_s: u64,
+        valid_s: u64,
+        records: u64,
+    },
 }
 
 /// Where a pull begins to look.
@@ -166,6 +183,7 @@ impl RemoteRequest<'_> {
                 | Self::NotLive { .. }
                 | Self::Segments { .. }
                 | Self::Pins
+                | Self::SignLogin { .. }
         )
     }
 
@@ -287,6 +305,36 @@ pub(crate) struct SegmentFields {
     pub(crate) len: u64,
     /// Content of something pinned lies in it.
     pub(crate) is_pinned: bool,
+}
+
+/// A login that was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoginFields {
+    pub(crate) principal: [u8; 32],
+    pub(crate) signature: ByteBuffer,
+    /// The membership records that the server has not noted.
+    pub(crate) records: Vec<ByteBuffer>,
+}
+
+impl LoginFields {
+    /// The fields of a login that the owner signed.
+    pub(crate) fn of(signed: SignedLogin) -> Self {
+        Self {
+            principal: signed.principal,
+            signature: ByteBuffer(signed.signature.to_vec()),
+            records: signed.records.into_iter().map(ByteBuffer).collect(),
+        }
+    }
+
+    /// The login that they are.
+    pub(crate) fn signed(self) -> Result<SignedLogin> {
+        let signature = self.signature.0.try_into();
+        Ok(SignedLogin {
+            principal: self.principal,
+            signature: signature.map_err(|_| Error::Protocol("an invalid signature"))?,
+            records: self.records.into_iter().map(|one| one.0).collect(),
+        })
+    }
 }
 
 /// What a join did.

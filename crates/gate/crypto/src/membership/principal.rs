@@ -2,7 +2,7 @@
 //!
 //! Takes   random bytes, or the seed from a slot or a replica file
 //! Gives   public keys, signatures over membership records, and opened grants (grant.rs)
-//! Never   shows the seed or a secret key, or decides what a principal may sign (membership.rs does)
+//! Never   shows the seed or a secret key, or decides what a principal may sign (the crate `membership` does)
 //! Spec    spec/1-keys.md, section 1.3
 //!
 //! Invariants
@@ -14,19 +14,17 @@ use crate::locked::Locked;
 use crate::providers::registry::ed25519;
 use crate::providers::{Ed25519, Work};
 use crate::random::{Random, RandomError};
-use ed25519_dalek::VerifyingKey;
 use hpke::kem::XWing;
 use hpke::{Deserializable as _, Kem as _, Serializable as _};
 use strongroom_format::limits::KEM_PUBLIC_BYTES;
 use strongroom_format::publication::PublicationId;
 use strongroom_format::{PrincipalId, PublicKeys, RecordId};
+use strongroom_membership::login::Statement;
+use strongroom_membership::signed_record;
 use zeroize::Zeroizing;
 
 /// Bytes of a principal's seed.
 pub(crate) const SEED_BYTES: usize = 32;
-/// What every membership signature begins with.
-const SIGNATURE_LABEL: &[u8] = b"strongroom format 1 2026-11-21 membership signature";
-
 /// What every signature over a publication begins with.
 const PUBLICATION_LABEL: &[u8] = b"strongroom format 1 2026-11-23 publication signature";
 
@@ -91,7 +89,7 @@ impl Principal {
 
     /// This principal's signature over the record of that id.
     pub(crate) fn sign(&self, record: RecordId) -> [u8; 64] {
-        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed_bytes(record))
+        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed_record(record))
     }
 }
 
@@ -111,6 +109,12 @@ impl Principal {
     /// This principal's signature over the publication of that id.
     pub(crate) fn sign_publication(&self, publication: PublicationId) -> [u8; 64] {
         let signed = [PUBLICATION_LABEL, &publication.0].concat();
+        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed)
+    }
+
+    /// This principal's signature over a login at a server, which says that it is by this one.
+    pub(crate) fn sign_login(&self, statement: &Statement<'_>) -> [u8; 64] {
+        let signed = statement.signed_bytes();
         ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed)
     }
 
@@ -141,45 +145,22 @@ pub(crate) fn verify_revision(
     verify_strict(ed25519(Work::Verify), &keys.signing, &signed, signature)
 }
 
-/// Whether `signature` over the record is by the holder of `keys`.
-///
-/// Strict: keys of small order and signatures in a second encoding are refused, so that all verifiers agree.
-pub(crate) fn verify(keys: &PublicKeys, record: RecordId, signature: &[u8; 64]) -> bool {
-    verify_strict(
-        ed25519(Work::Verify),
-        &keys.signing,
-        &signed_bytes(record),
-        signature,
-    )
+/// What the chosen provider says of a signature, which need not be strict.
+pub(crate) fn by_provider(public_key: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
+    ed25519(Work::Verify).verify(public_key, message, signature)
 }
 
-/// Verifies with `ed25519`, after what libraries differ in was refused: public keys and R of small order, and points in a
-/// second encoding. That S has one encoding is checked by all of them.                               [1.4.6]
+/// Verifies with `ed25519`, and refuses what libraries differ in.                                     [1.4.6]
 fn verify_strict(
     ed25519: &dyn Ed25519,
     public_key: &[u8; 32],
     message: &[u8],
     signature: &[u8; 64],
 ) -> bool {
-    let (r, _) = signature
-        .split_first_chunk::<32>()
-        .expect("a signature is R and S, 32 bytes each");
-    is_strict_point(public_key)
-        && is_strict_point(r)
-        && ed25519.verify(public_key, message, signature)
-}
-
-/// Whether `bytes` are the one encoding of a point that is not of small order.
-fn is_strict_point(bytes: &[u8; 32]) -> bool {
-    // Little-endian: 2^255 - 19 and what follows it up to 2^255 - 1 are second encodings of 0 to 18; the top bit is the sign.
-    let is_second = bytes[0] >= 0xed
-        && bytes[1..31].iter().all(|byte| *byte == 0xff)
-        && bytes[31] | 0x80 == 0xff;
-    !is_second && VerifyingKey::from_bytes(bytes).is_ok_and(|point| !point.is_weak())
-}
-
-fn signed_bytes(record: RecordId) -> Vec<u8> {
-    [SIGNATURE_LABEL, &record.0].concat()
+    let verify = |key: &[u8; 32], message: &[u8], signature: &[u8; 64]| {
+        ed25519.verify(key, message, signature)
+    };
+    strongroom_membership::verify_strict(&verify, public_key, message, signature)
 }
 
 #[cfg(test)]
@@ -188,6 +169,12 @@ mod tests {
     use crate::providers::{Algorithm, Implementation, State, providers_of};
     use crate::random::SystemRandom;
     use strongroom_format::hex;
+
+    /// Whether `signature` over the record is by the holder of `keys`.
+    fn verify(keys: &PublicKeys, record: RecordId, signature: &[u8; 64]) -> bool {
+        let signed = signed_record(record);
+        verify_strict(ed25519(Work::Verify), &keys.signing, &signed, signature)
+    }
 
     #[test]
     fn a_seed_makes_the_same_principal_again() {
@@ -281,20 +268,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    /// What libraries differ in is refused before they are asked: points in a second encoding.
-    #[test]
-    fn a_point_has_one_encoding() {
-        let mut second = [0xff; 32];
-        second[31] = 0x7f;
-        for low in 0xed..=0xff {
-            for sign in [0x7f, 0xff] {
-                (second[0], second[31]) = (low, sign);
-                assert!(!is_strict_point(&second), "{low:x} {sign:x}");
-            }
-        }
-        assert!(is_strict_point(&ed25519(Work::Sign).public_key(&[1; 32])));
     }
 
     fn every_ed25519() -> Vec<(&'static str, &'static dyn Ed25519)> {

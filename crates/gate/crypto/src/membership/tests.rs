@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::random::SystemRandom;
+use strongroom_format::limits::SLOTS_MAX;
+use strongroom_format::{Commitment, Epoch, Role};
 
 /// A vault with one device and one slot.
-struct Chain {
+struct Made {
     device: Principal,
     slot: Principal,
     records: Vec<Record>,
@@ -40,14 +42,14 @@ fn genesis(device: &Principal, changes: Vec<Change>) -> Record {
     body.signed(signature)
 }
 
-fn chain() -> Chain {
+fn chain() -> Made {
     let (device, slot) = (principal(), principal());
     let first = genesis(
         &device,
         vec![add(Role::Device, &device), add(Role::Slot, &slot), begin(0)],
     );
     let membership = Membership::begin(&first).unwrap();
-    Chain {
+    Made {
         device,
         slot,
         records: vec![first],
@@ -55,7 +57,7 @@ fn chain() -> Chain {
     }
 }
 
-impl Chain {
+impl Made {
     fn try_push(&mut self, changes: Vec<Change>, author: &Principal) -> Result<(), Forged> {
         let record = self.membership.next(changes, author);
         let mut next = self.membership.clone();
@@ -72,7 +74,7 @@ impl Chain {
 }
 
 /// A chain of five records: two slots more, one of them retired, and a second device.
-fn long_chain() -> Chain {
+fn long_chain() -> Made {
     let mut chain = chain();
     let (second, third, device) = (principal(), principal(), principal());
     chain.push(vec![add(Role::Slot, &second)]);

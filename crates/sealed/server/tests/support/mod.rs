@@ -1,7 +1,9 @@
 //! Servers on loopback for tests, and requests written by hand.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::io::{Read, Write};
+pub(crate) mod document;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -116,12 +118,18 @@ pub(crate) fn accounts(folder: &Path) -> Accounts {
 
 /// A server that answers with its metrics, too.
 pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
+    start_at(folder, tls, "127.0.0.1:0".parse().unwrap())
+}
+
+/// The same at that address.
+pub(crate) fn start_at(folder: &Path, tls: Tls, listen: SocketAddr) -> Server {
     let anywhere = "127.0.0.1:0".parse().unwrap();
     Server::start(&Settings {
         folder: folder.to_owned(),
-        listen: anywhere,
+        listen,
         tls,
         metrics: Some(anywhere),
+        names: Vec::new(),
     })
     .unwrap()
 }
@@ -143,18 +151,75 @@ impl Answer {
             .find_map(|line| line.strip_prefix("strongroom-refusal: "));
         line.unwrap_or("none")
     }
+
+    /// The value of a header, whose name is in small letters; nothing if there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let lines = self.head.lines();
+        let found = lines.filter_map(|line| line.split_once(": "));
+        let mut own = found.filter(|(of, _)| *of == name);
+        own.next().map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
 }
 
-/// A request whose head is as it is given, but for host and connection.
+/// A request whose head is as it is given, but for host and connection. Its answer is as the document of the server says.
 pub(crate) fn ask(at: SocketAddr, method: &str, path: &str, head: &str, body: &[u8]) -> Answer {
+    let line = send(at, method, path, head.as_bytes(), body);
+    if path == "/metrics" {
+        return answer(line);
+    }
+    let answer = match method == "GET" && path.contains("/events") {
+        true => first(line),
+        false => answer(line),
+    };
+    document::check(method, path, &answer);
+    answer
+}
+
+/// Sends a request whose head is as it is given, but for host and connection.
+pub(crate) fn send(
+    at: SocketAddr,
+    method: &str,
+    path: &str,
+    head: &[u8],
+    body: &[u8],
+) -> TcpStream {
     let mut line = TcpStream::connect(at).unwrap();
     line.set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n");
-    line.write_all(head.as_bytes()).unwrap();
+    let first = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let whole = [first.as_bytes(), head, b"\r\n"].concat();
     // The server may have answered and closed already.
-    let _ = line.write_all(body);
-    answer(line)
+    let _ = line.write_all(&whole).and_then(|()| line.write_all(body));
+    line
+}
+
+/// What comes until the end of the head, and as much of the body as the head says.
+pub(crate) fn first(line: TcpStream) -> Answer {
+    let mut line = BufReader::new(line);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(
+            line.read_line(&mut head).unwrap(),
+            0,
+            "an answer has a head"
+        );
+    }
+    let mut answer = of_head(head.trim_end().to_owned());
+    answer.body = vec![0; answer.header("content-length").parse().unwrap_or(0)];
+    line.read_exact(&mut answer.body).unwrap();
+    answer
+}
+
+fn of_head(head: String) -> Answer {
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head,
+        body: Vec::new(),
+    }
 }
 
 /// What comes until the end of the line.
@@ -166,12 +231,9 @@ pub(crate) fn answer(mut line: TcpStream) -> Answer {
         .windows(4)
         .position(|four| four == b"\r\n\r\n")
         .expect("an answer has a head");
-    let head = String::from_utf8(came[..end].to_vec()).unwrap();
-    Answer {
-        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-        body: came[end + 4..].to_vec(),
-        head,
-    }
+    let mut answer = of_head(String::from_utf8(came[..end].to_vec()).unwrap());
+    answer.body = came[end + 4..].to_vec();
+    answer
 }
 
 /// What a request says about these bytes.

@@ -5,7 +5,9 @@ import io.strongroom.Vault;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
+import java.net.MalformedURLException;
 import java.net.URI;
+import java.net.URL;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -192,6 +194,11 @@ public class File implements Serializable, Comparable<File> {
     /** Its URI. */
     public URI toURI() {
         return toPath().toUri();
+    }
+
+    /** The same as a URL, which reads the file as long as its vault is mounted: no handler of {@code strongroom:} needs to be installed. */
+    public URL toURL() throws MalformedURLException {
+        return new URL(null, toURI().toString(), new UrlHandler());
     }
 
     // ---- what is there

@@ -4,12 +4,11 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
 /** Like {@code java.io.FileInputStream}, for a file in a vault. */
 public class FileInputStream extends InputStream {
-    private final FileChannel channel;
+    private final IOCipherFileChannel channel;
 
     /** Opens a file to read it. */
     public FileInputStream(String path) throws FileNotFoundException {
@@ -49,8 +48,13 @@ public class FileInputStream extends InputStream {
     }
 
     /** The file as a channel, with the same position. */
-    public FileChannel getChannel() {
+    public IOCipherFileChannel getChannel() {
         return channel;
+    }
+
+    /** What tells whether the file is open, and makes it durable. */
+    public FileDescriptor getFD() throws IOException {
+        return new FileDescriptor(channel);
     }
 
     @Override

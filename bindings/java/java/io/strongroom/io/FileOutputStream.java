@@ -4,12 +4,11 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
 /** Like {@code java.io.FileOutputStream}, for a file in a vault. Written data is durable after {@code getChannel().force(true)}. */
 public class FileOutputStream extends OutputStream {
-    private final FileChannel channel;
+    private final IOCipherFileChannel channel;
 
     /** Makes or empties a file, to write it. */
     public FileOutputStream(String path) throws FileNotFoundException {
@@ -46,8 +45,13 @@ public class FileOutputStream extends OutputStream {
     }
 
     /** The file as a channel, with the same position. */
-    public FileChannel getChannel() {
+    public IOCipherFileChannel getChannel() {
         return channel;
+    }
+
+    /** What tells whether the file is open, and makes it durable. */
+    public FileDescriptor getFD() throws IOException {
+        return new FileDescriptor(channel);
     }
 
     @Override

@@ -10,12 +10,18 @@ import java.nio.file.OpenOption;
 final class Opened {
     private Opened() {}
 
-    static FileChannel of(File file, OpenOption... options) throws FileNotFoundException {
+    static IOCipherFileChannel of(File file, OpenOption... options) throws FileNotFoundException {
         if (file.isDirectory()) {
-            throw new FileNotFoundException(file.getPath() + " (is a directory)");
+            throw isDirectory(file);
         }
         try {
-            return FileChannel.open(file.opened(), options);
+            FileChannel opened = FileChannel.open(file.opened(), options);
+            if (opened instanceof IOCipherFileChannel) {
+                return (IOCipherFileChannel) opened;
+            }
+            // It was put there a moment ago.
+            opened.close();
+            throw isDirectory(file);
         } catch (FileNotFoundException notThere) {
             throw notThere;
         } catch (IOException error) {
@@ -25,5 +31,9 @@ final class Opened {
             thrown.initCause(error);
             throw thrown;
         }
+    }
+
+    private static FileNotFoundException isDirectory(File file) {
+        return new FileNotFoundException(file.getPath() + " (is a directory)");
     }
 }

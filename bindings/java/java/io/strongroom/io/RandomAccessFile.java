@@ -10,14 +10,13 @@ import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.channels.NonWritableChannelException;
 import java.nio.file.OpenOption;
 import java.nio.file.StandardOpenOption;
 
 /** Like {@code java.io.RandomAccessFile}, for a file in a vault. */
 public class RandomAccessFile implements DataInput, DataOutput, Closeable {
-    private final FileChannel channel;
+    private final IOCipherFileChannel channel;
 
     /** Opens a file; {@code mode} is {@code r}, {@code rw}, {@code rws} or {@code rwd}. */
     public RandomAccessFile(String path, String mode) throws FileNotFoundException {
@@ -46,8 +45,13 @@ public class RandomAccessFile implements DataInput, DataOutput, Closeable {
     }
 
     /** The file as a channel, with the same position. */
-    public FileChannel getChannel() {
+    public IOCipherFileChannel getChannel() {
         return channel;
+    }
+
+    /** What tells whether the file is open, and makes it durable. */
+    public FileDescriptor getFD() throws IOException {
+        return new FileDescriptor(channel);
     }
 
     /** The position. */

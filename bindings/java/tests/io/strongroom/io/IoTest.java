@@ -17,9 +17,13 @@ import java.io.ByteArrayOutputStream;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
+import java.io.SyncFailedException;
+import java.net.URL;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -115,6 +119,12 @@ class IoTest {
         }
         other.createNewContainer(path, key);
         other.mount(path, new SecretKeySpec(key, "AES"));
+        other.unmount();
+        StringBuilder digits = new StringBuilder();
+        for (byte one : key) {
+            digits.append(String.format("%02x", one));
+        }
+        other.mount(digits.toString());
         other.unmount();
         key[0]++;
         assertThrows(IllegalArgumentException.class, () -> other.mount(key));
@@ -255,6 +265,69 @@ class IoTest {
             assertEquals("Grüße", reader.readLine());
             assertEquals("日本!", reader.readLine());
         }
+    }
+
+    @Test
+    void aDescriptorTellsWhetherItsFileIsOpenAndMakesItDurable() throws Exception {
+        FileOutputStream out = new FileOutputStream("/f");
+        FileDescriptor descriptor = out.getFD();
+        assertTrue(descriptor.valid());
+        out.write(1);
+        descriptor.sync();
+        out.close();
+        assertFalse(descriptor.valid());
+        assertThrows(SyncFailedException.class, descriptor::sync);
+        try (FileInputStream in = new FileInputStream("/f"); RandomAccessFile both = new RandomAccessFile("/f", "rw")) {
+            assertTrue(in.getFD().valid() && both.getFD().valid());
+            both.getFD().sync();
+        }
+        FileDescriptor none = new FileDescriptor();
+        assertFalse(none.valid());
+        assertThrows(SyncFailedException.class, none::sync);
+        assertNotEquals(none.toString(), new FileOutputStream("/g").getFD().toString());
+    }
+
+    @Test
+    void aChannelMovesAsThatOfIocipher() throws Exception {
+        try (RandomAccessFile file = new RandomAccessFile("/f", "rw")) {
+            file.write("0123456789".getBytes());
+            IOCipherFileChannel channel = file.getChannel();
+            assertEquals(4, channel.lseek(4, IOCipherFileChannel.SEEK_SET));
+            assertEquals('4', file.read());
+            assertEquals(7, channel.lseek(2, IOCipherFileChannel.SEEK_CUR));
+            assertEquals('7', file.read());
+            assertEquals(9, channel.lseek(-1, IOCipherFileChannel.SEEK_END));
+            assertEquals('9', file.read());
+            assertThrows(IOException.class, () -> channel.lseek(-1, IOCipherFileChannel.SEEK_SET));
+            assertThrows(IllegalArgumentException.class, () -> channel.lseek(0, 3));
+            IOCipherFileChannel same = channel.truncate(3).position(1);
+            assertEquals('1', file.read());
+            assertTrue(same == channel && same.size() == 3);
+            channel.close();
+            assertThrows(ClosedChannelException.class, () -> channel.lseek(0, IOCipherFileChannel.SEEK_SET));
+        }
+    }
+
+    @Test
+    void aUrlReadsItsFileWhileTheVaultIsMounted() throws Exception {
+        File file = new File("/a name with %20 and #");
+        write(file, "content");
+        URL url = file.toURL();
+        assertEquals("strongroom", url.getProtocol());
+        assertEquals(file.toURI().getRawPath(), url.getPath());
+        try (InputStream in = url.openStream()) {
+            assertEquals("content", new String(in.readAllBytes()));
+        }
+        assertEquals(7, url.openConnection().getContentLengthLong());
+        assertEquals(file.lastModified(), url.openConnection().getLastModified());
+        write(new File("/beside"), "that");
+        try (InputStream in = new URL(url, "beside").openStream()) {
+            assertEquals("that", new String(in.readAllBytes()));
+        }
+        URL none = new File("/none").toURL();
+        assertThrows(IOException.class, none::openStream);
+        vfs.unmount();
+        assertThrows(IOException.class, url::openStream);
     }
 
     // ---- random access, compared with the disk

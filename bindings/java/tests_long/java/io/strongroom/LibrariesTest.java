@@ -6,7 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.Random;
+import org.apache.commons.compress.archivers.examples.Archiver;
+import org.apache.commons.compress.archivers.examples.Expander;
+import org.apache.commons.compress.archivers.tar.TarArchiveEntry;
+import org.apache.commons.compress.archivers.tar.TarFile;
 import org.apache.commons.io.file.PathUtils;
 import org.apache.lucene.analysis.standard.StandardAnalyzer;
 import org.apache.lucene.document.Document;
@@ -99,5 +104,28 @@ class LibrariesTest {
         assertEquals(2, PathUtils.countDirectory(vault.path("/tree")).getFileCounter().get());
         PathUtils.deleteDirectory(vault.path("/tree"));
         assertTrue(Files.notExists(vault.path("/tree")));
+    }
+
+    /** Through streams and seekable channels, and by the attributes that tar keeps. */
+    @Test
+    void commonsCompressPacksAndUnpacksTrees() throws Exception {
+        Path tree = Files.createDirectories(vault.path("/tree/deep"));
+        byte[] data = new byte[300_000];
+        new Random(3).nextBytes(data);
+        Files.write(tree.resolve("data"), data);
+        Files.setLastModifiedTime(tree.resolve("data"), FileTime.fromMillis(1_777_000_000_000L));
+        Files.writeString(vault.path("/tree/text"), "x".repeat(5000));
+        for (String format : new String[] {"zip", "tar"}) {
+            Path archive = vault.path("/tree." + format);
+            new Archiver().create(format, archive, vault.path("/tree"));
+            new Expander().expand(format, archive, vault.path("/out-" + format));
+            assertTrue(PathUtils.directoryAndFileContentEquals(vault.path("/tree"), vault.path("/out-" + format)), format);
+        }
+        try (TarFile tar = new TarFile(vault.path("/tree.tar"))) {
+            TarArchiveEntry entry = tar.getEntries().stream().filter(one -> one.getName().equals("deep/data")).findFirst().orElseThrow();
+            assertEquals(300_000, entry.getSize());
+            assertEquals(FileTime.fromMillis(1_777_000_000_000L), entry.getLastModifiedTime());
+            assertEquals((int) Files.getAttribute(tree.resolve("data"), "unix:uid"), entry.getLongUserId());
+        }
     }
 }

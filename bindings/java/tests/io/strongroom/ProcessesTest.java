@@ -1,0 +1,277 @@
+package io.strongroom;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Other processes beside this one: they own the vault, are killed, or load a library of another version. */
+class ProcessesTest {
+    private static final int CONNECTION_ABORTED = 103;
+    private static final int BUSY = 16;
+    private static final int STALE = 116;
+
+    /** Writers beside an owner that is killed, and what each of them writes before and after. */
+    private static final int WRITERS = 4;
+
+    private static final int WRITES = 20;
+
+    /** So often in a row a write may say that the owner has gone; an owner that follows it takes moments. */
+    private static final int FAILURES_MAX = 1000;
+
+    @TempDir
+    Path place;
+
+    private Path folder;
+
+    @BeforeEach
+    void make() throws Exception {
+        folder = place.resolve("vault");
+        Vaults.make(folder).close();
+    }
+
+    private static VaultException.Kind kindOf(org.junit.jupiter.api.function.Executable call) {
+        return assertThrows(VaultException.class, call).kind();
+    }
+
+    private static String java() {
+        return Path.of(System.getProperty("java.home"), "bin", "java").toString();
+    }
+
+    private static String classes() {
+        return System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
+    }
+
+    private static String library() {
+        return "-Dstrongroom.library=" + System.getProperty("strongroom.library");
+    }
+
+    /** A process that owns the vault, and has written {@code /a}; it ends with its input. */
+    private Process owner() throws IOException {
+        Process owner = new ProcessBuilder(java(), "-cp", classes(), library(), Owner.class.getName(), folder.toString())
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+        assertEquals('r', owner.getInputStream().read(), "the owner is ready");
+        return owner;
+    }
+
+    /** That process. */
+    public static final class Owner {
+        private Owner() {}
+
+        /** Its only argument is the vault folder. */
+        public static void main(String[] arguments) throws Exception {
+            try (Vault vault = Vaults.open(Path.of(arguments[0]), Vaults.options())) {
+                Files.write(vault.path("/a"), "durable".getBytes());
+                vault.sync();
+                System.out.print("ready");
+                System.out.flush();
+                while (System.in.read() >= 0) {
+                    // Until the test has done with it.
+                }
+            }
+        }
+    }
+
+    private static void kill(Process owner) throws InterruptedException {
+        owner.destroyForcibly();
+        owner.waitFor();
+    }
+
+    private static void end(Process owner) throws Exception {
+        owner.getOutputStream().close();
+        assertEquals(0, owner.waitFor());
+    }
+
+    @Test
+    void aVaultOfAnotherProcessIsUsedThroughItAndNotOwned() throws Exception {
+        Process owner = owner();
+        VaultException inUse = assertThrows(VaultException.class, () -> Vaults.open(folder, Vaults.options().exclusive()));
+        assertEquals(VaultException.Kind.IN_USE, inUse.kind());
+        assertEquals(BUSY, inUse.errno());
+        try (Vault vault = Vaults.open(folder, Vaults.options())) {
+            assertFalse(vault.isOwner());
+            assertEquals("durable", Files.readString(vault.path("/a")));
+        }
+        end(owner);
+        try (Vault vault = Vaults.open(folder, Vaults.options().exclusive())) {
+            assertTrue(vault.isOwner());
+        }
+    }
+
+    @Test
+    void anOwnerThatIsKilledIsFollowedByItsClient() throws Exception {
+        Process owner = owner();
+        try (Vault vault = Vaults.open(folder, Vaults.options());
+                FileChannel reader = FileChannel.open(vault.path("/a"));
+                FileChannel writer = FileChannel.open(vault.path("/b"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+            writer.force(true);
+            writer.write(ByteBuffer.wrap("unsynced".getBytes()));
+            kill(owner);
+            ByteBuffer read = ByteBuffer.allocate(7);
+            assertEquals(7, reader.read(read));
+            assertEquals("durable", new String(read.array()));
+            assertTrue(vault.isOwner());
+            VaultException gone = assertThrows(VaultException.class, () -> writer.write(ByteBuffer.wrap("more".getBytes())));
+            assertEquals(VaultException.Kind.OWNER_GONE, gone.kind());
+            assertEquals(CONNECTION_ABORTED, gone.errno());
+            // What the vault was asked for beside files may be lost, too; that is said once.
+            assertEquals(VaultException.Kind.OWNER_GONE, kindOf(vault::sync));
+            Files.write(vault.path("/c"), "and on".getBytes());
+            vault.sync();
+        }
+    }
+
+    /** Goal: no other file takes its place. Method: the name goes while the file is open, then its owner, then the name is another's. */
+    @Test
+    void aFileThatWentWithItsOwnerIsStaleFromThenOn() throws Exception {
+        Process owner = owner();
+        try (Vault vault = Vaults.open(folder, Vaults.options()); FileChannel channel = FileChannel.open(vault.path("/a"))) {
+            Files.delete(vault.path("/a"));
+            vault.sync();
+            kill(owner);
+            Files.writeString(vault.path("/a"), "another");
+            for (int tries = 0; tries < 2; tries++) {
+                VaultException stale = assertThrows(VaultException.class, () -> channel.read(ByteBuffer.allocate(1)));
+                assertEquals(VaultException.Kind.SYSTEM, stale.kind());
+                assertEquals(STALE, stale.errno());
+            }
+        }
+    }
+
+    /**
+     * Goal: an owner that dies in the middle of calls of many threads loses nothing that it acknowledged as durable, and the calls say that it
+     * has gone, or nothing. Method: each thread replaces its file by the next number; the last one that was acknowledged is there, or one later.
+     */
+    @Test
+    void anOwnerThatDiesInTheMiddleOfCallsLosesNothingDurable() throws Exception {
+        Process owner = owner();
+        ExecutorService threads = Executors.newFixedThreadPool(WRITERS);
+        AtomicBoolean ends = new AtomicBoolean();
+        Semaphore done = new Semaphore(0);
+        try (Vault vault = Vaults.open(folder, Vaults.options())) {
+            List<Future<Integer>> acknowledged = new ArrayList<>();
+            for (int number = 0; number < WRITERS; number++) {
+                Path path = vault.path("/" + number);
+                acknowledged.add(threads.submit((Callable<Integer>) () -> write(vault, path, ends, done)));
+            }
+            wait(done, acknowledged);
+            kill(owner);
+            done.drainPermits();
+            wait(done, acknowledged);
+            ends.set(true);
+            for (int number = 0; number < WRITERS; number++) {
+                int last = acknowledged.get(number).get();
+                int found = Integer.parseInt(Files.readString(vault.path("/" + number)));
+                assertTrue(found == last || found == last + 1, "thread " + number + ": " + found + " after " + last);
+            }
+            try {
+                vault.sync();
+            } catch (VaultException once) {
+                assertEquals(VaultException.Kind.OWNER_GONE, once.kind());
+            }
+            assertTrue(vault.verify(true, null).sound);
+        } finally {
+            ends.set(true);
+            threads.shutdownNow();
+        }
+    }
+
+    /** Waits for as many writes as all threads make together; a thread that failed says so. */
+    private static void wait(Semaphore done, List<Future<Integer>> threads) throws Exception {
+        while (!done.tryAcquire(WRITERS * WRITES, 100, TimeUnit.MILLISECONDS)) {
+            for (Future<Integer> one : threads) {
+                if (one.isDone()) {
+                    one.get();
+                    throw new AssertionError("a thread has ended");
+                }
+            }
+        }
+    }
+
+    /** Writes one number after the other, each until it is acknowledged; gives the last one. */
+    private static int write(Vault vault, Path path, AtomicBoolean ends, Semaphore done) throws IOException {
+        int acknowledged = 0;
+        int failures = 0;
+        while (!ends.get()) {
+            try {
+                vault.replace(path, String.valueOf(acknowledged + 1).getBytes(), true);
+                acknowledged++;
+                failures = 0;
+                done.release();
+            } catch (VaultException error) {
+                assertEquals(VaultException.Kind.OWNER_GONE, error.kind(), error.toString());
+                assertTrue(++failures < FAILURES_MAX, "nobody follows the owner");
+            }
+        }
+        return acknowledged;
+    }
+
+    /** A folder that the system cannot name is refused like any other that holds no vault. */
+    @Test
+    void aFolderWithAnEndlessPathIsRefused() throws Exception {
+        char[] letters = new char[250];
+        Arrays.fill(letters, 'x');
+        Path endless = place;
+        while (endless.toString().length() <= 4096) {
+            endless = endless.resolve(new String(letters));
+        }
+        Path folder = endless;
+        try (Secret secret = Secret.keyFile(place.resolve("vault.key"))) {
+            assertThrows(VaultException.class, () -> Vault.open(folder, secret, Vaults.options()));
+            assertThrows(VaultException.class, () -> Vault.create(folder, Vaults.options(), secret));
+            assertThrows(VaultException.class, () -> Keys.slotsOf(folder));
+        }
+    }
+
+    /** Goal: classes and a library of different versions do not come together. Method: a class `Native` that lacks what the library has. */
+    @Test
+    void aLibraryOfAnotherVersionIsRefusedWhenItIsLoaded() throws Exception {
+        Path source = Files.createDirectories(place.resolve("io/strongroom")).resolve("Native.java");
+        Files.writeString(
+                source,
+                "package io.strongroom;\n"
+                        + "public final class Native {\n"
+                        + "    static native long open(byte[] folder);\n"
+                        + "    public static void main(String[] arguments) {\n"
+                        + "        try {\n"
+                        + "            System.load(arguments[0]);\n"
+                        + "            System.out.println(\"loaded\");\n"
+                        + "        } catch (LinkageError refused) {\n"
+                        + "            System.out.println(\"refused: \" + refused.getMessage());\n"
+                        + "        }\n"
+                        + "    }\n"
+                        + "}\n");
+        assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, "-proc:none", "-d", place.toString(), source.toString()));
+        Path library = Path.of(System.getProperty("strongroom.library")).toAbsolutePath();
+        Process program = new ProcessBuilder(java(), "-cp", place.toString(), "io.strongroom.Native", library.toString())
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(program.getInputStream().readAllBytes());
+        assertEquals(0, program.waitFor(), said);
+        // What Java's own exception said comes after it, as far as the library could find out.
+        String refused = "refused: the library and the classes of Strongroom differ in version; use those of one build (";
+        assertTrue(said.contains(refused), said);
+    }
+}
