@@ -202,6 +202,17 @@ impl Address {
         matches!(self.place, Place::Folder(_))
     }
 
+    /// What opens the store of an URL with `s3:`, and the path in it: for a server that keeps objects there. `None` for any other remote.
+    /// Credentials come from the URL, or else from the environment.
+    #[must_use]
+    pub fn s3(&self) -> Option<(AmazonS3Builder, Path)> {
+        let Place::Store(Scheme::S3, url) = &self.place else {
+            return None;
+        };
+        let below = Path::parse(url.path().trim_matches('/')).ok()?;
+        Some((s3(url), below))
+    }
+
     /// The remote. Object stores are reached at the first request.
     ///
     /// Credentials that the URL does not hold are taken from the environment, as the tools of each store do.
@@ -222,7 +233,12 @@ impl Address {
         };
         let bucket = url.host_str().unwrap_or_default();
         let store: object_store::Result<Box<dyn ObjectStore>> = match scheme {
-            Scheme::S3 => s3(url, bucket),
+            Scheme::S3 => s3(url)
+                .with_client_options(client())
+                .with_http_connector(Connector)
+                .with_retry(retry())
+                .build()
+                .map(|store| Box::new(store) as _),
             Scheme::Google => GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
                 .with_client_options(client())
@@ -328,12 +344,9 @@ fn option(url: &Url, wanted: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
-fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
-    let mut builder = AmazonS3Builder::from_env()
-        .with_bucket_name(bucket)
-        .with_client_options(client())
-        .with_http_connector(Connector)
-        .with_retry(retry());
+fn s3(url: &Url) -> AmazonS3Builder {
+    let mut builder =
+        AmazonS3Builder::from_env().with_bucket_name(url.host_str().unwrap_or_default());
     if let Some(region) = option(url, "region") {
         builder = builder.with_region(region);
     }
@@ -348,7 +361,7 @@ fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
             .with_access_key_id(decoded(url.username()))
             .with_secret_access_key(decoded(url.password().unwrap_or_default()));
     }
-    builder.build().map(|store| Box::new(store) as _)
+    builder
 }
 
 /// A part of a URL without its percent signs.

@@ -198,6 +198,10 @@ refusals! {
     Slow 408 "slow" "no data arrived for too long"
     /// Too much at once.
     Busy 503 "busy" "the server is overloaded"
+    /// The database of the server is away.
+    DatabaseAway 503 "database-away" "the server cannot reach its database for now"
+    /// Where the server stores objects is away.
+    ObjectsAway 503 "objects-away" "the server cannot reach its object store for now"
     /// The account has no bytes left.
     BytesUsed 507 "bytes-used" "the account has no space left for this: remove something, or ask the operator of the server for more"
     /// The account has no objects left.

@@ -365,9 +365,7 @@ impl From<Stop> for Error {
             Refusal::OtherMembers | Refusal::NotMember => Self::OtherMembers,
             Refusal::BytesUsed | Refusal::ObjectsUsed | Refusal::VaultsUsed => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
-            Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
-                Self::Unreachable(title)
-            }
+            refusal if is_passing(refusal) => Self::Unreachable(title),
             _ => Self::Other(title),
         }
     }
@@ -511,12 +509,19 @@ fn refused(answer: Response) -> Tried<Response> {
             });
         }
     };
-    match refusal {
-        Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
-            Err(Failure::Passing(Stop::Refused(refusal).into()))
-        }
-        refusal => Err(Failure::Refused(refusal)),
+    match is_passing(refusal) {
+        true => Err(Failure::Passing(Stop::Refused(refusal).into())),
+        false => Err(Failure::Refused(refusal)),
     }
+}
+
+/// Whether the same request may succeed a moment later.
+const fn is_passing(refusal: Refusal) -> bool {
+    use Refusal::{Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow};
+    matches!(
+        refusal,
+        Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash
+    )
 }
 
 /// The first byte of the object that an answer has.

@@ -51,6 +51,9 @@ impl IntoResponse for Refused {
             Refusal::Busy => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
+            Refusal::DatabaseAway | Refusal::ObjectsAway => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+            }
             _ => {}
         }
         answer

@@ -124,6 +124,7 @@ impl Operation {
 }
 
 /// What every request can meet that shows a token. `Busy`: another process has the database for too long, or there are too many transfers.
+/// `DatabaseAway`, `ObjectsAway`: of several instances, which store everything elsewhere.
 const OF_ACCOUNT: &[Refusal] = &[
     Refusal::NoToken,
     Refusal::WrongToken,
@@ -132,8 +133,12 @@ const OF_ACCOUNT: &[Refusal] = &[
     Refusal::Suspended,
     Refusal::Name,
     Refusal::Busy,
+    Refusal::DatabaseAway,
     Refusal::Failed,
 ];
+
+/// What every request can meet that needs the bytes of objects.
+const OF_OBJECTS: &[Refusal] = &[Refusal::ObjectsAway];
 
 /// What every request can meet that is about the objects of a vault: the server may follow it.
 const OF_VAULT: &[Refusal] = &[
@@ -198,7 +203,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         }],
     ),
     Operation {
-        refusals: &[&[Refusal::Busy, Refusal::Failed]],
+        refusals: &[
+            &[Refusal::Busy, Refusal::DatabaseAway, Refusal::Failed],
+            OF_OBJECTS,
+        ],
         ..public(
             Endpoint::Ready,
             "ready",
@@ -277,6 +285,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         refusals: &[
             OF_ACCOUNT,
             OF_VAULT,
+            OF_OBJECTS,
             &[
                 Refusal::OnlyDevices,
                 Refusal::OtherMembers,
@@ -307,7 +316,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::Range],
         body: Body::None,
         outcomes: &[Outcome::Object, Outcome::Part],
-        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::NoObject, Refusal::Range]],
+        refusals: &[
+            OF_ACCOUNT,
+            OF_VAULT,
+            OF_OBJECTS,
+            &[Refusal::NoObject, Refusal::Range],
+        ],
     },
     Operation {
         endpoint: Endpoint::Read,
@@ -409,6 +423,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         outcomes: &[Outcome::Pass],
         refusals: &[
             OF_ACCOUNT,
+            OF_OBJECTS,
             &[
                 Refusal::TooLong,
                 Refusal::Slow,

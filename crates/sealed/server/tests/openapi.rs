@@ -172,13 +172,16 @@ impl Asking<'_> {
 /// lacks time or space, which `LEFT` names. That no other is given, every test checks.
 #[test]
 fn each_refusal_of_the_document_is_given() {
-    /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug.
-    const LEFT: [(&str, &str); 6] = [
+    /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug; what only several
+    /// instances can lack (`scaled.rs`).
+    const LEFT: [(&str, &str); 8] = [
         ("createObject", "slow"),
         ("logIn", "slow"),
         ("createObject", "disk-full"),
         ("removeObject", "disk-full"),
         ("", "busy"),
+        ("", "database-away"),
+        ("", "objects-away"),
         ("ready", "failed"),
     ];
     let place = Place::new();

@@ -520,7 +520,7 @@ fn a_restart_keeps_everything_and_ends_what_was_cut() {
 fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     let place = Place::new();
     let settings = Settings {
-        folder: place.folder.path().to_owned(),
+        storage: place.folder.path().into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: Tls::Off,
         metrics: None,
@@ -539,7 +539,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("vault.json"), "{}").unwrap();
     let other = Settings {
-        folder: foreign.path().to_owned(),
+        storage: foreign.path().into(),
         ..settings.clone()
     };
     assert!(matches!(Server::start(&other), Err(ServerError::Foreign)));
@@ -550,7 +550,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let settings = Settings {
-        folder: newer.path().to_owned(),
+        storage: newer.path().into(),
         ..settings
     };
     assert!(matches!(
