@@ -70,7 +70,7 @@ impl Configuration {
     /// `Configuration` for a number that is none.
     pub fn environment() -> Result<Self> {
         let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let connections = said(CONNECTIONS).map(|number| number.parse());
+        let connections = said(CONNECTIONS).map(|number| number.parse::<usize>());
         let connections = connections
             .transpose()
             .map_err(|_| Error::Configuration(format!("{CONNECTIONS} is not a number")))?;

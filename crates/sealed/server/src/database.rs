@@ -25,7 +25,7 @@ use crate::limits::{DATABASE_BUSY, TURN_TRIES};
 /// The database.
 #[derive(Debug)]
 pub(crate) enum Database {
-    Sqlite(Sqlite),
+    Sqlite(Box<Sqlite>),
     Postgres(Box<Postgres>),
 }
 
@@ -86,10 +86,10 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(path, flags)?;
         reader.busy_timeout(DATABASE_BUSY)?;
-        Ok(Self::Sqlite(Sqlite {
+        Ok(Self::Sqlite(Box::new(Sqlite {
             reader: Mutex::new(reader),
             writer: Mutex::new(writer),
-        }))
+        })))
     }
 
     /// Looks at the database. Each statement stands alone; with PostgreSQL one that changes something is a change by itself.

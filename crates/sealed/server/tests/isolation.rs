@@ -18,7 +18,8 @@ use strongroom_remote::Created;
 use strongroom_remote::login::{ChallengeDocument, PassDocument};
 use strongroom_server::{Quota, Standing, Tls};
 use support::document::{Operation, operations};
-use support::{Answer, Place, accounts, ask, said, start};
+use support::scaled::Services;
+use support::{Answer, Place, ask, said, start};
 
 /// Requests that are treated alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +158,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let place = Place::new();
+    fn of(place: Place) -> Self {
         let (device, secret) = vault();
         let (device, removed) = with_device(&device);
         push_first(&*place.vault("v"), &device);
@@ -169,7 +169,7 @@ impl Scene {
         let (mut place, elsewhere) = Self::twice(place);
         let of_token_before = pass(&place, of_v, &place.token, &device);
         let of_other_server = pass(&elsewhere, of_v, &elsewhere.token, &device);
-        let renewed = accounts(place.folder.path()).renew_token("anna").unwrap();
+        let renewed = place.accounts().renew_token("anna").unwrap();
         place.token = renewed.reveal().to_owned();
         let token = place.token.clone();
 
@@ -178,14 +178,14 @@ impl Scene {
         push_first(&*place.vault("x"), &keyring);
         let other_vault = pass(&place, ("anna", "x"), &token, &keyring);
         let [bert, carl] = ["bert", "carl"].map(|account| {
-            let added = accounts(place.folder.path()).add(account, Quota::default());
+            let added = place.accounts().add(account, Quota::default());
             let token = added.unwrap().reveal().to_owned();
             let (keyring, _) = vault();
             push_first(&*place.remote(&token, account, "v"), &keyring);
             let login = pass(&place, (account, "v"), &token, &keyring);
             (token, login)
         });
-        let suspended = accounts(place.folder.path()).set_standing("carl", Standing::Suspended);
+        let suspended = place.accounts().set_standing("carl", Standing::Suspended);
         suspended.unwrap();
 
         // A device goes, then a key.
@@ -257,7 +257,7 @@ impl Scene {
                 with_a_login("device-removed", "device-removed"),
             ),
             of_anna(
-                "a login that ended with the server",
+                "a login of an earlier start, and an earlier token",
                 Some(of_process_before),
                 ["login-over"; 5],
             ),
@@ -284,17 +284,20 @@ impl Scene {
         }
     }
 
-    /// The server as it is now, started again; and a second one with the same folder.
+    /// The server as it is now, started again; and a second one with the same in another place.
     fn twice(mut place: Place) -> (Place, Place) {
         place.server.take().unwrap().stop();
         let folder = tempfile::tempdir().unwrap();
         copy(place.folder.path(), folder.path());
-        place.server = Some(start(place.folder.path(), Tls::Off));
-        let elsewhere = Place {
-            server: Some(start(folder.path(), Tls::Off)),
+        let mut elsewhere = Place {
+            server: None,
             folder,
             token: place.token.clone(),
+            services: place.services.as_ref().map(Services::copy),
         };
+        for one in [&mut place, &mut elsewhere] {
+            one.server = Some(start(one.storage(), Tls::Off));
+        }
         (place, elsewhere)
     }
 
@@ -350,7 +353,11 @@ fn each_request_is_refused_to_each_wrong_identity() {
         "the table has a row for each request"
     );
     assert_eq!(in_table.len(), TABLE.len());
-    let scene = Scene::new();
+    Place::each().for_each(each_is_refused);
+}
+
+fn each_is_refused(place: Place) {
+    let scene = Scene::of(place);
     let (before, files) = (scene.state(), scene.place.files("objects"));
     for operation in operations() {
         let row = row_of(&operation);
@@ -403,7 +410,11 @@ fn each_request_is_refused_to_each_wrong_identity() {
 /// SECURITY.md, claim 26.
 #[test]
 fn a_recorded_login_gives_nothing_to_whoever_sends_it_again() {
-    let scene = Scene::new();
+    Place::each().for_each(recorded_login_gives_nothing);
+}
+
+fn recorded_login_gives_nothing(place: Place) {
+    let scene = Scene::of(place);
     let (place, of_v) = (&scene.place, ("anna", "v"));
     let token = place.token.as_str();
     let bert = scene.wrong.iter().find(|one| one.who == "another account");

@@ -18,7 +18,7 @@ use strongroom_remote::{Address, Created, Error, Limited, Pace, Rates, Remote, W
 use strongroom_server::{Error as ServerError, Quota, Server, Settings, Standing, Tls};
 use support::{Place, accounts, answer, ask, said, start};
 
-/// Runs `check` with an empty vault at a server, in clear, with TLS, and at a pace.
+/// Runs `check` with an empty vault at a server, in clear, with TLS, and at a pace; and at an instance of several.
 fn each(check: impl Fn(&dyn Remote)) {
     let place = Place::new();
     check(&*place.vault("plain"));
@@ -39,6 +39,9 @@ fn each(check: impl Fn(&dyn Remote)) {
         server.address()
     );
     check(&*Address::parse(&url).unwrap().open().unwrap());
+    if let Some(place) = Place::scaled() {
+        check(&*place.vault("scaled"));
+    }
 }
 
 #[test]
