@@ -2,7 +2,7 @@
 //!
 //! Takes   a folder, seconds, and threads as arguments; on its input one line for each account, with a URL of its vault for each device
 //! Gives   the line `ready` when all devices have their vault; at last one line of JSON with how long pushes took
-//! Never   goes on after an error, or writes a URL, which has a token
+//! Never   ends well after an error, or writes a URL, which has a token
 #![forbid(unsafe_code)]
 
 use std::io::{BufRead, Write};
