@@ -37,6 +37,7 @@ import time
 from pathlib import Path
 
 import nginx_process
+import postgres_process
 from scale import machine
 from server_load import Line, Wrong, load, percentile_ms
 from server_process import Server
@@ -386,6 +387,9 @@ def uploads(bench):
 
 
 def instances(bench):
+    if not postgres_process.find():
+        print("no PostgreSQL here, so the rows of several instances are missing; to have them, type: apt-get install postgresql", file=sys.stderr)
+        return
     seconds = 3 if bench.arguments.quick else 20
     rows, figures = [], {}
     with bench.serving("certificate") as server:
