@@ -202,15 +202,15 @@ impl Address {
         matches!(self.place, Place::Folder(_))
     }
 
-    /// What opens the store of an URL with `s3:`, and the path in it: for a server that keeps objects there. `None` for any other remote.
-    /// Credentials come from the URL, or else from the environment.
+    /// What opens the store of a URL with `s3:`, and the path in it: for a server that keeps objects there. `None` for any other remote.
+    /// Credentials come from the URL, or else from the environment. Options that are given later would replace whether TLS may be missing.
     #[must_use]
-    pub fn s3(&self) -> Option<(AmazonS3Builder, Path)> {
+    pub fn s3(&self, options: ClientOptions) -> Option<(AmazonS3Builder, Path)> {
         let Place::Store(Scheme::S3, url) = &self.place else {
             return None;
         };
         let below = Path::parse(url.path().trim_matches('/')).ok()?;
-        Some((s3(url), below))
+        Some((s3(url, options), below))
     }
 
     /// The remote. Object stores are reached at the first request.
@@ -233,8 +233,7 @@ impl Address {
         };
         let bucket = url.host_str().unwrap_or_default();
         let store: object_store::Result<Box<dyn ObjectStore>> = match scheme {
-            Scheme::S3 => s3(url)
-                .with_client_options(client())
+            Scheme::S3 => s3(url, client())
                 .with_http_connector(Connector)
                 .with_retry(retry())
                 .build()
@@ -344,9 +343,10 @@ fn option(url: &Url, wanted: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
-fn s3(url: &Url) -> AmazonS3Builder {
-    let mut builder =
-        AmazonS3Builder::from_env().with_bucket_name(url.host_str().unwrap_or_default());
+fn s3(url: &Url, options: ClientOptions) -> AmazonS3Builder {
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(url.host_str().unwrap_or_default())
+        .with_client_options(options);
     if let Some(region) = option(url, "region") {
         builder = builder.with_region(region);
     }

@@ -95,22 +95,22 @@ impl Bucket {
     /// # Errors
     /// `Configuration` if that is no address of S3, or the environment says something that cannot be.
     pub(crate) fn new(address: &Address, outside: Arc<Outside>, ledger: Ledger) -> Result<Self> {
-        let Some((builder, below)) = address.s3() else {
-            return Err(Error::Configuration(
-                "`objects` has the form s3://BUCKET/PATH, as the URL of a remote".to_owned(),
-            ));
-        };
         let options = ClientOptions::new()
             .with_timeout_disabled()
             .with_connect_timeout(DATABASE_CONNECT)
             .with_read_timeout(OBJECTS_SILENCE);
+        let Some((builder, below)) = address.s3(options) else {
+            return Err(Error::Configuration(
+                "`objects` has the form s3://BUCKET/PATH, as the URL of a remote".to_owned(),
+            ));
+        };
         let retry = RetryConfig {
             max_retries: OBJECTS_RETRIES,
             retry_timeout: OBJECTS_SILENCE,
             ..RetryConfig::default()
         };
         let refuse = |error: StoreError| Error::Configuration(innermost(&error));
-        let store = builder.with_client_options(options).with_retry(retry);
+        let store = builder.with_retry(retry);
         let sender = Client::builder()
             .connect_timeout(DATABASE_CONNECT)
             .pool_idle_timeout(OBJECTS_IDLE)

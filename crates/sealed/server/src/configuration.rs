@@ -7,6 +7,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use object_store::ClientOptions;
 use serde::Deserialize;
 use strongroom_remote::Address;
 
@@ -159,7 +160,7 @@ impl Configuration {
         }
         let objects = Address::parse(objects)
             .map_err(|error| Error::Configuration(format!("`objects`: {error}")))?;
-        if objects.s3().is_none() {
+        if objects.s3(ClientOptions::new()).is_none() {
             return wrong("`objects` has the form s3://BUCKET/PATH, as the URL of a remote");
         }
         Ok(Storage::Shared(Shared {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
 use strongroom_remote::Address;
 use strongroom_server::{Configuration, Storage};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -155,7 +155,7 @@ impl Services {
 
     fn store(&self) -> (AmazonS3, Path) {
         let address = Address::parse(self.objects.as_str()).unwrap();
-        let (builder, below) = address.s3().unwrap();
+        let (builder, below) = address.s3(ClientOptions::new()).unwrap();
         (builder.build().unwrap(), below.join("objects"))
     }
 
