@@ -241,7 +241,7 @@ impl Row<'_> {
 
 /// What both databases read themselves.
 macro_rules! columns {
-    ($($kind:ty)*) => {
+    ($($kind:ty),*) => {
         $(impl Column for $kind {
             fn of(row: &Row<'_>, at: usize) -> Result<Self> {
                 match row {
@@ -252,7 +252,7 @@ macro_rules! columns {
         })*
     };
 }
-columns!(i64 String Vec<u8>);
+columns!(i64, String, Vec<u8>);
 
 fn of_another_form<E>(_: E) -> Error {
     Error::Unsound("a value of another form")

@@ -188,7 +188,7 @@ impl From<tokio_postgres::Error> for Error {
         // Connections that end or are too many; a database that starts, stops, or only reads after it lost its place.
         let is_away = ["08", "57"]
             .iter()
-            .any(|class| code.code().starts_with(class))
+            .any(|class| code.code().starts_with(*class))
             || [
                 SqlState::TOO_MANY_CONNECTIONS,
                 SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,

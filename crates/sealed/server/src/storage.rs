@@ -59,8 +59,8 @@ impl From<PathBuf> for Storage {
     }
 }
 
-impl From<&Self> for Storage {
-    fn from(storage: &Self) -> Self {
+impl From<&Storage> for Storage {
+    fn from(storage: &Storage) -> Self {
         storage.clone()
     }
 }
