@@ -44,6 +44,7 @@ class Postgres:
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
         # A process that is killed leaves what it wrote to the system: only a machine that stops needs more.
         self.options = ["fsync=on" if durable else "fsync=off"]
+        self.certificate = self.sign()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -53,6 +54,19 @@ class Postgres:
         self.run("initdb", "-D", self.folder / "data", "-U", USER, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--locale=C", "--no-sync")
         password.unlink()
         self.start()
+
+    def sign(self):
+        """A certificate for this machine that signs itself; nothing without the program `openssl`, and then connections have no TLS."""
+        certificate, key = self.folder / "certificate.pem", self.folder / "key.pem"
+        command = ["openssl", "req", "-new", "-x509", "-days", "2", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-out", str(certificate), "-keyout", str(key)]
+        if not shutil.which("openssl") or subprocess.run(command, capture_output=True).returncode != 0:
+            return None
+        key.chmod(0o600)
+        if self.rights:
+            os.chown(key, self.rights["user"], self.rights["group"])
+        self.options += ["ssl=on", f"ssl_cert_file={certificate}", f"ssl_key_file={key}"]
+        return certificate
 
     def run(self, program, *arguments):
         done = subprocess.run([self.programs / program, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder, **self.rights)

@@ -62,11 +62,10 @@ class Services:
             raise
 
     def environment(self):
-        return {
-            "STRONGROOM_TEST_DATABASE": self.postgres.url(),
-            "STRONGROOM_TEST_OBJECTS": self.store.url(BUCKET),
-            "STRONGROOM_TEST_SCALED": "1",
-        }
+        found = {"STRONGROOM_TEST_DATABASE": self.postgres.url(), "STRONGROOM_TEST_OBJECTS": self.store.url(BUCKET), "STRONGROOM_TEST_SCALED": "1"}
+        if self.postgres.certificate:
+            found["STRONGROOM_TEST_DATABASE_CA"] = str(self.postgres.certificate)
+        return found
 
     def settings(self, name, further=""):
         """A file with the settings of instances that have a database of their own."""
@@ -84,7 +83,7 @@ class Services:
 
 
 def run(command, environment=None):
-    """Runs a command in a group of its own; gives its exit code."""
+    """Runs a command; gives its exit code."""
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(environment or {})})
     try:
         return process.wait()

@@ -7,6 +7,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use members::{HERE, answer_of, challenge, object as name, pass, push_first, vault, with_device};
 use strongroom_remote::{Created, Waited};
 use strongroom_server::{
-    Collecting, Error, GarbageReport, Quota, Reading, Server, Unfinished, Upkeep,
+    Collecting, Configuration, Error, GarbageReport, Quota, Reading, Server, Unfinished, Upkeep,
 };
 use support::scaled::Services;
 use support::{Answer, Place, answer, ask, said};
@@ -487,6 +488,82 @@ fn a_removed_account_leaves_nothing_in_the_object_store() {
     place.accounts().remove("anna").unwrap();
     assert_eq!((place.files("objects"), place.files("moving")), (0, 0));
     assert!(place.accounts().list().unwrap().is_empty());
+}
+
+/// Goal: a connection with TLS is made to a database whose certificate is trusted, and to no other. Method: a certificate that signs itself, with
+/// and without it among those that are trusted.
+#[test]
+fn a_database_is_reached_by_tls_only_with_a_certificate_that_is_trusted() {
+    let Some(services) = Services::new() else {
+        return;
+    };
+    let Some(own) = std::env::var_os("STRONGROOM_TEST_DATABASE_CA") else {
+        eprintln!("skipped: the database has no TLS");
+        return;
+    };
+    let open = |authority: Option<PathBuf>| {
+        let configuration = Configuration {
+            database: Some(format!("{}?sslmode=require", services.database())),
+            database_ca: authority,
+            objects: Some(services.objects()),
+            ..Configuration::default()
+        };
+        Upkeep::open(configuration.storage().unwrap())
+    };
+    let upkeep = open(Some(PathBuf::from(&own))).unwrap();
+    let with_tls = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND datname = current_database()";
+    assert_ne!(services.sql(with_tls), ["0"]);
+    drop(upkeep);
+    let refused = open(None).map(drop);
+    let is_it = |words: &str| words.contains("certificate");
+    assert!(
+        matches!(&refused, Err(Error::DatabaseAway(words)) if is_it(words)),
+        "{refused:?}"
+    );
+    let missing = open(Some(PathBuf::from("/nowhere/ca.pem"))).map(drop);
+    assert!(
+        matches!(missing, Err(Error::Configuration(_))),
+        "{missing:?}"
+    );
+}
+
+/// Goal: an object that is created and removed at several instances at once is there whole or not at all, and nothing else is left. Method: four
+/// that create one name and four that remove it, for a while.
+#[test]
+fn who_creates_and_who_removes_one_object_at_once_leave_it_whole_or_gone() {
+    let Some(place) = Place::scaled() else { return };
+    let other = place.instance();
+    let one = name("needs/a");
+    thread::scope(|scope| {
+        for number in 0..8_u8 {
+            let (place, other, one) = (&place, &other, &one);
+            scope.spawn(move || {
+                let vault = match number % 2 {
+                    0 => place.vault("v"),
+                    _ => place.vault_at(other, "v"),
+                };
+                for _ in 0..60 {
+                    if number < 4 {
+                        vault.create(one, vec![number; 20_000]).unwrap();
+                        let read = vault.read(one, 20_000).unwrap();
+                        let is_whole = |bytes: Vec<u8>| {
+                            bytes.len() == 20_000 && bytes.iter().all(|byte| *byte == bytes[0])
+                        };
+                        assert!(read.is_none_or(is_whole));
+                    } else {
+                        vault.remove(one).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    place.vault("v").remove(&one).unwrap();
+    assert_settles(&place, 0);
+    let found = upkeep(&place).check(Reading::Content, &mut |_| {}).unwrap();
+    assert_eq!(
+        (found.objects, found.problem_count, found.garbage_files),
+        (0, 0, 0)
+    );
 }
 
 /// Passes connections on to a port of this machine, unless it is cut.
