@@ -181,16 +181,16 @@ impl From<tokio_postgres::Error> for Error {
             SqlState::LOCK_NOT_AVAILABLE,
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::TOO_MANY_CONNECTIONS,
         ];
         if busy.contains(code) {
             return Self::DatabaseBusy;
         }
-        // Connections that end or are too many; a database that starts, stops, or only reads after it lost its place.
+        // Connections that end; a database that starts, stops, or only reads after it lost its place.
         let is_away = ["08", "57"]
             .iter()
             .any(|class| code.code().starts_with(*class))
             || [
-                SqlState::TOO_MANY_CONNECTIONS,
                 SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
                 SqlState::READ_ONLY_SQL_TRANSACTION,
             ]

@@ -264,18 +264,18 @@ impl Upkeep {
     /// The certificate that the server signed itself is copied, too, with its key. O(objects), and O(bytes) of what is copied.  (1)
     ///
     /// # Errors
-    /// `Foreign` if `to` has something else, `InUse` if a server runs on it, `BackupRunning`, `SameFolder`, `EarlierServer`; `Database`,
-    /// `Io`. Objects that are lost or damaged at the server are in the report.
+    /// `NoFolder`; `Foreign` if `to` has something else, `InUse` if a server runs on it, `BackupRunning`, `SameFolder`, `EarlierServer`;
+    /// `Database`, `Io`. Objects that are lost or damaged at the server are in the report.
     pub fn backup(
         &self,
         from: &Path,
         to: &Path,
         told: &mut dyn FnMut(UpkeepProgress),
     ) -> Result<BackupReport> {
+        self.0.folder()?;
         if is_same(from, to)? {
             return Err(Error::SameFolder);
         }
-        self.0.folder()?;
         // Opening it ends what a server left in the log of the database, which would be taken for a part of the new one.
         let target = Store::open_folder(to, Use::Serving)?;
         let files = &target.folder()?.files;
