@@ -37,7 +37,8 @@ WRITERS = 6
 QUIET_COUNT = 12
 PATIENCE_S = 300
 ANSWER_S = 90
-SEGMENT_LENS = (1, 700, 60_000, 400_000, 3_000_000)
+# None so short that two writers have the same bytes.
+SEGMENT_LENS = (32, 700, 60_000, 400_000, 3_000_000)
 AWAY = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 
 
@@ -230,7 +231,10 @@ class Faults:
         return [instance.port for instance in self.instances]
 
     def wait_for(self, count):
+        """Until so many more are confirmed."""
         begun = time.monotonic()
+        while self.confirmed.acquire(blocking=False):
+            pass
         for _ in range(count):
             while not self.confirmed.acquire(timeout=1):
                 self.look(begun)
