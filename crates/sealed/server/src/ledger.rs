@@ -39,6 +39,9 @@ pub(crate) use survey::{ListedObject, Totals};
 /// The database, in the folder of the server.
 pub(crate) const DATABASE: &str = "server.db";
 
+/// What instances are notified by that share a database, and listen.
+pub(crate) const CHANNEL: &str = "strongroom";
+
 /// The bits of an account's id, which is random.
 const ACCOUNT_IDS: i64 = (1 << 62) - 1;
 
@@ -326,7 +329,7 @@ impl Ledger {
                 "INSERT INTO object (vault, name, file, len, created_s) VALUES (?1, ?2, ?3, ?4, unixepoch())",
                 values![id, name.as_str(), &file, len],
             )?;
-            shared::arrived(change, file)?;
+            arrived(change, file)?;
             change.execute(
                 "UPDATE account SET bytes = bytes + ?2, objects = objects + 1 WHERE id = ?1",
                 values![vault.account, len],
@@ -336,7 +339,7 @@ impl Ledger {
             }
             if let Named::Publication(number) = Named::of(name) {
                 change.execute("UPDATE vault SET last = ?2 WHERE id = ?1", values![id, number])?;
-                shared::notify(change, vault, number)?;
+                notify(change, vault, number)?;
                 state.last = number;
             }
             Ok(state.last)
@@ -393,6 +396,31 @@ fn lock(change: &View<'_>, account: i64) -> Result<()> {
         let sql = "SELECT 1 FROM account WHERE id = ?1 FOR UPDATE";
         change.exists(sql, values![account])?;
     }
+    Ok(())
+}
+
+/// The object of that file is there: so nothing takes it any more.
+///
+/// # Errors
+/// `Busy` if it was taken for an upload that was cut off.
+fn arrived(change: &View<'_>, file: FileId) -> Result<()> {
+    if !change.is_shared() {
+        return Ok(());
+    }
+    let sql = "DELETE FROM coming WHERE file = ?1";
+    match change.execute(sql, values![&file])? {
+        1 => Ok(()),
+        _ => Err(Refusal::Busy.into()),
+    }
+}
+
+/// Notifies who follows the vault, at whichever instance, once the change is made.
+fn notify(change: &View<'_>, vault: &VaultKey, number: u64) -> Result<()> {
+    if !change.is_shared() {
+        return Ok(());
+    }
+    let text = format!("{} {} {number}", vault.account, vault.name);
+    change.exists("SELECT pg_notify(?1, ?2)", values![CHANNEL, &text])?;
     Ok(())
 }
 

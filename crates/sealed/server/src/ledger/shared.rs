@@ -1,8 +1,7 @@
-//! What several instances of a server tell one another in their database about files and publications. With SQLite there is one instance,
-//! and nothing is done.
+//! What several instances of a server know of one another's files and publications, by their database.
 //!
-//! Takes   files that come and go; publications that are admitted
-//! Gives   rows by which every instance knows them; notifications
+//! Takes   files that come and go; notifications
+//! Gives   rows by which every instance knows these files; the vault and the number in a notification
 //! Never   lets an object refer to a file that `gc` may take
 //!
 //! A file is in one of three tables for as long as anything of it may be in the object store:
@@ -16,44 +15,14 @@
 //! So what the store has and no table knows is garbage, whatever any clock says. `gc` takes an upload that has taken too long out of `coming`;
 //! if it was still under way, its object is not added.
 
-use strongroom_remote::protocol::Refusal;
-
 use crate::database::postgres::Held;
 use crate::database::{Database, View, values};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::ledger::{Ledger, VaultKey};
 
-/// What instances that listen are notified by.
-pub(crate) const CHANNEL: &str = "strongroom";
-
 /// Held by who makes a backup; shared by who frees files.
 pub(crate) const BACKUP: i64 = (0x7372_7376 << 16) | 2;
-
-/// The object of that file is there: so nothing takes it any more.
-///
-/// # Errors
-/// `Busy` if it was taken for an upload that was cut off.
-pub(super) fn arrived(change: &View<'_>, file: FileId) -> Result<()> {
-    if !change.is_shared() {
-        return Ok(());
-    }
-    let sql = "DELETE FROM coming WHERE file = ?1";
-    match change.execute(sql, values![&file])? {
-        1 => Ok(()),
-        _ => Err(Refusal::Busy.into()),
-    }
-}
-
-/// Notifies who follows the vault, at whichever instance, once the change is made.
-pub(super) fn notify(change: &View<'_>, vault: &VaultKey, number: u64) -> Result<()> {
-    if !change.is_shared() {
-        return Ok(());
-    }
-    let text = format!("{} {} {number}", vault.account, vault.name);
-    change.exists("SELECT pg_notify(?1, ?2)", values![CHANNEL, &text])?;
-    Ok(())
-}
 
 /// The vault of a notification, and its newest publication; `None` for one of somebody else.
 pub(crate) fn notified(text: &str) -> Option<(VaultKey, u64)> {
