@@ -26,7 +26,7 @@ from pathlib import Path
 
 import blake3_of
 import postgres_process
-from object_store import DurableStore
+from object_store import DurableStore, ObjectStore
 from server_process import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,17 +47,24 @@ def say(text):
 
 
 class Services:
-    """PostgreSQL and an S3 server, until `stop`. `durable`: as an operator would run them."""
+    """PostgreSQL and an S3 server, until `stop`. `durable`: as an operator would run them.
 
-    def __init__(self, durable=False):
+    `remotes`: also an S3 server that devices use without a server of ours. It refuses to create an object twice, as devices need it; the
+    other one, which keeps files, may accept both of two that come at once.
+    """
+
+    def __init__(self, durable=False, remotes=False):
         # PostgreSQL may run as another user, who must be able to enter.
         self.place = Path(tempfile.mkdtemp(prefix="strongroom-server-test."))
         self.place.chmod(0o755)
-        self.postgres, self.store = None, None
+        self.postgres, self.store, self.remotes = None, None, None
         try:
             self.postgres = postgres_process.Postgres(self.place, durable)
             self.store = DurableStore(self.place, say)
             self.store.create_bucket(BUCKET)
+            if remotes:
+                self.remotes = ObjectStore(self.place, say=say)
+                self.remotes.create_bucket(BUCKET)
         except BaseException:
             self.stop()
             raise
@@ -66,6 +73,8 @@ class Services:
         found = {"STRONGROOM_TEST_DATABASE": self.postgres.url(), "STRONGROOM_TEST_OBJECTS": self.store.url(BUCKET), "STRONGROOM_TEST_SCALED": "1"}
         if self.postgres.certificate:
             found["STRONGROOM_TEST_DATABASE_CA"] = str(self.postgres.certificate)
+        if self.remotes:
+            found["STRONGROOM_TEST_S3"] = f"s3://demo:demo@{BUCKET}/?endpoint=http://127.0.0.1:{self.remotes.port}&region=us-east-1"
         return found
 
     def settings(self, name, further=""):
@@ -77,7 +86,7 @@ class Services:
         return file
 
     def stop(self):
-        for one in (self.store, self.postgres):
+        for one in (self.remotes, self.store, self.postgres):
             if one:
                 one.stop()
         shutil.rmtree(self.place, ignore_errors=True)
@@ -322,7 +331,7 @@ def faults(services, rounds, seed):
 
 def skip_or_start():
     if postgres_process.find():
-        return Services()
+        return Services(remotes=True)
     if os.environ.get("STRONGROOM_TEST_SCALED"):
         raise SystemExit("PostgreSQL is not installed, and STRONGROOM_TEST_SCALED says that no test of several instances may be skipped")
     say("SKIPPED: PostgreSQL is not installed, so no test of several instances of a server runs; on Debian or Ubuntu type: sudo apt-get install postgresql")
@@ -334,7 +343,7 @@ def main():
     if what not in ("all", "faults", "with") or (what == "with") != bool(command):
         raise SystemExit(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    services = skip_or_start() if what == "with" else Services()
+    services = skip_or_start() if what == "with" else Services(remotes=what == "all")
     try:
         if what == "with":
             sys.exit(run(command, services.environment() if services else None))

@@ -19,9 +19,9 @@ fn folder(place: &tempfile::TempDir) -> Arc<dyn Remote> {
 /// An empty place at the S3 server that the environment names; `None`, and a word, if it names none.
 fn s3() -> Option<Arc<dyn Remote>> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let Ok(url) = std::env::var("STRONGROOM_TEST_OBJECTS") else {
+    let Ok(url) = std::env::var("STRONGROOM_TEST_S3") else {
         let required = std::env::var_os("STRONGROOM_TEST_SCALED");
-        assert!(required.is_none(), "STRONGROOM_TEST_OBJECTS is not set");
+        assert!(required.is_none(), "STRONGROOM_TEST_S3 is not set");
         eprintln!("skipped: an S3 server; tools/server_test.py starts one");
         return None;
     };
