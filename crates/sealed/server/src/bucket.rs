@@ -281,7 +281,11 @@ impl Bucket {
                 // No backup begins meanwhile.
                 let freeing = self.ledger.share(BACKUP)?.ok_or(Error::BackupRunning)?;
                 self.ledger.give_up_uploads(after_s)?;
-                let found = self.each_garbage(&mut |ids| self.remove(ids));
+                // What was found while the lock was held is in no backup that begins after it was lost.
+                let found = self.each_garbage(&mut |ids| match freeing.is_still_held()? {
+                    true => self.remove(ids),
+                    false => Err(Error::BackupRunning),
+                });
                 drop(freeing);
                 found
             }

@@ -125,7 +125,10 @@ impl Database {
                 match change(&View::Postgres(&session)) {
                     Ok(done) => session.commit().map(|()| done).map_err(Error::uncertain),
                     Err(error) => {
-                        session.roll_back();
+                        // One that is away is not asked once more: the connection ends, and the change with it.
+                        if !matches!(error, Error::DatabaseAway(_)) {
+                            session.roll_back();
+                        }
                         Err(error)
                     }
                 }

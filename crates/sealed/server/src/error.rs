@@ -41,8 +41,10 @@ pub enum Error {
     /// Caller: a backup into the folder of the server itself.
     #[error("the backup needs a folder of its own: this is the folder of the server")]
     SameFolder,
-    /// Caller: one backup at a time.
-    #[error("another backup of this server is being made: try again when it has ended")]
+    /// Caller: one backup at a time; and of several instances none while `gc` runs, or the other way round.
+    #[error(
+        "another backup of this server is being made, or `gc` removes something: try again when that has ended"
+    )]
     BackupRunning,
     /// Caller: an object was removed during a backup, and its bytes too.
     #[error(

@@ -6,6 +6,7 @@
 //!
 //! Without several instances nothing is to be heard: what this one publishes it knows.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
 
 use crate::database::Database;
-use crate::database::postgres::Postgres;
+use crate::database::postgres::{Postgres, silent};
 use crate::error::{Error, Result};
 use crate::followers::Followers;
 use crate::ledger::CHANNEL;
@@ -77,13 +78,20 @@ async fn take(
 
 /// Asks to be notified, and from time to time whether the database is there.
 async fn ask(client: &Client, store: &Arc<Store>, followers: &Arc<Followers>) -> Result<()> {
-    client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+    in_time(client.batch_execute(&format!("LISTEN {CHANNEL}"))).await?;
     look_at_all(store, followers).await?;
     loop {
         tokio::time::sleep(HEARING).await;
-        let there = tokio::time::timeout(DATABASE_STATEMENT, client.check_connection()).await;
-        there.map_err(|_| Error::DatabaseAway("it does not answer".to_owned()))??;
+        in_time(client.check_connection()).await?;
     }
+}
+
+/// Waits for an answer, and not for ever.
+async fn in_time(
+    answer: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
+) -> Result<()> {
+    let answered = tokio::time::timeout(DATABASE_STATEMENT, answer).await;
+    Ok(answered.map_err(|_| silent())??)
 }
 
 /// Gives who follows a vault what was published while nothing was heard.

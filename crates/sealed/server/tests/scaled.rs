@@ -27,6 +27,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_strongroom-server");
 /// How long a request may take whose database or object store is away: the limits of both, and some time for this machine.
 const ANSWERED: Duration = Duration::from_secs(60);
 
+/// The lock of backups, as the server numbers it.
+const BACKUP: i64 = (0x7372_7376 << 16) | 2;
+
+/// Advisory locks of the database that asks: others run at the same PostgreSQL.
+const OWN_LOCKS: &str = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
 fn upkeep(place: &Place) -> Upkeep {
     Upkeep::open(place.storage()).unwrap()
 }
@@ -467,8 +473,8 @@ fn what_is_removed_during_a_backup_stays_in_the_object_store() {
     vault.remove(&name("b")).unwrap();
     assert_eq!((place.files("objects"), place.files("moving")), (0, 0));
     // A lock that was lost is said.
-    let end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'";
-    let lost = upkeep.during_backup(|| place.services.as_ref().unwrap().sql(end));
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE {OWN_LOCKS}");
+    let lost = upkeep.during_backup(|| place.services.as_ref().unwrap().sql(&end));
     assert!(matches!(lost, Err(Error::BackupLost)), "{lost:?}");
     let folder = upkeep.backup(
         std::path::Path::new("/nowhere"),
@@ -476,6 +482,33 @@ fn what_is_removed_during_a_backup_stays_in_the_object_store() {
         &mut |_| {},
     );
     assert!(matches!(folder, Err(Error::NoFolder)), "{folder:?}");
+}
+
+/// Goal: a backup begins although objects are removed all the time. Method: somebody holds the lock as a removal does, until the backup waits
+/// for it; it fails if none does.
+#[test]
+fn a_backup_waits_for_a_removal_that_is_under_way() {
+    let Some(place) = Place::scaled() else { return };
+    let services = place.services.as_ref().unwrap();
+    let removal = format!(
+        "DO $$ BEGIN
+             PERFORM pg_advisory_xact_lock_shared({BACKUP});
+             FOR look IN 1..6000 LOOP
+                 IF EXISTS (SELECT 1 FROM pg_locks WHERE {OWN_LOCKS} AND NOT granted) THEN RETURN; END IF;
+                 PERFORM pg_sleep(0.01);
+             END LOOP;
+             RAISE 'no backup waits';
+         END $$"
+    );
+    let held = format!("SELECT 1 FROM pg_locks WHERE {OWN_LOCKS} AND granted");
+    thread::scope(|scope| {
+        let removing = scope.spawn(|| services.sql(&removal));
+        while services.sql(&held).is_empty() {
+            assert!(!removing.is_finished());
+        }
+        upkeep(&place).during_backup(|| ()).unwrap();
+        removing.join().unwrap();
+    });
 }
 
 #[test]

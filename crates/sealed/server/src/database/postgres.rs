@@ -124,20 +124,21 @@ impl Postgres {
         })
     }
 
-    /// A lock that nobody else has; `None` if somebody has it, also shared.
+    /// A lock that nobody else has; `None` if somebody has it, also shared, for longer than `DATABASE_LOCK`. While this waits, nobody else
+    /// gets it shared: so it comes also where many share it, one after the other.
     pub(crate) fn hold(&self, lock: i64) -> Result<Option<Held<'_>>> {
-        self.held(lock, "SELECT pg_try_advisory_lock(?1)")
+        let session = self.apart()?;
+        match session.query("SELECT pg_advisory_lock(?1)", &[Value::from(lock)]) {
+            Ok(_) => Ok(Some(Held { session, lock })),
+            Err(Error::DatabaseBusy) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The same, which several may have at once.
+    /// One that several may have at once; `None` if somebody has it alone, or waits for that.
     pub(crate) fn share(&self, lock: i64) -> Result<Option<Held<'_>>> {
-        self.held(lock, "SELECT pg_try_advisory_lock_shared(?1)")
-    }
-
-    fn held(&self, lock: i64, sql: &str) -> Result<Option<Held<'_>>> {
-        let session = self.session()?;
-        // The lock belongs to the connection, which ends with the session.
-        session.is_clean.set(false);
+        let session = self.apart()?;
+        let sql = "SELECT pg_try_advisory_lock_shared(?1)";
         let rows = session.query(sql, &[Value::from(lock)])?;
         let is_held = rows
             .first()
@@ -145,9 +146,18 @@ impl Postgres {
         Ok(is_held.then_some(Held { session, lock }))
     }
 
+    /// A connection that ends with its session, and a lock with it.
+    fn apart(&self) -> Result<Session<'_>> {
+        let session = self.session()?;
+        session.is_clean.set(false);
+        Ok(session)
+    }
+
     /// A connection of its own for notifications.
     pub(crate) async fn hear(&self) -> Result<Hearing> {
-        Ok(self.config.connect(self.tls.clone()).await?)
+        let connected = self.config.connect(self.tls.clone());
+        let connected = tokio::time::timeout(DATABASE_CONNECT, connected).await;
+        Ok(connected.map_err(|_| silent())??)
     }
 }
 
@@ -184,7 +194,7 @@ impl Session<'_> {
             Ok(answered) => Ok(answered?),
             Err(_) => {
                 self.is_clean.set(false);
-                Err(Error::DatabaseAway("it does not answer".to_owned()))
+                Err(silent())
             }
         }
     }
@@ -216,7 +226,8 @@ impl Session<'_> {
     /// Begins a change. (1)
     pub(crate) fn begin(&self) -> Result<()> {
         self.is_clean.set(false);
-        self.batch("BEGIN")
+        // Whatever the database has as its default: what is read behind a lock is what the change before has left.
+        self.batch("BEGIN ISOLATION LEVEL READ COMMITTED")
     }
 
     /// Ends a change.
@@ -255,6 +266,11 @@ fn borrowed<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
         .collect()
 }
 
+/// It was waited for, and did not answer.
+pub(crate) fn silent() -> Error {
+    Error::DatabaseAway("it does not answer".to_owned())
+}
+
 /// Why there is no connection.
 fn explain(error: PoolError) -> Error {
     match error {
@@ -264,7 +280,7 @@ fn explain(error: PoolError) -> Error {
             error => error,
         },
         PoolError::Timeout(TimeoutType::Wait) => Error::DatabaseBusy,
-        PoolError::Timeout(_) => Error::DatabaseAway("it does not answer".to_owned()),
+        PoolError::Timeout(_) => silent(),
         _ => Error::DatabaseAway("there is no connection".to_owned()),
     }
 }
