@@ -229,7 +229,8 @@ impl<'a> Arrival<'a> {
         let clear = open_revision(&self.sealer, published.epoch, &bytes);
         let revision = clear.and_then(|clear| session.filesystem().prove_revision(&clear).ok());
         let revision = revision.filter(|revision| revision.id.0 == published.id);
-        let revision = revision.ok_or_else(|| untrue(object, "it is not a valid revision"))?;
+        let revision =
+            revision.ok_or_else(|| untrue(object, "it is not the valid record of a snapshot"))?;
         let name = format!("{}.{}", revision.id, published.epoch.0);
         self.records.push((name, bytes));
         self.arrived.revisions.push(revision);

@@ -175,7 +175,7 @@ impl OpenVault {
             self.seal_again()?;
         }
         log::warn!(
-            "another copy of this vault folder uses the same device, so this copy is a device of its own from now on; \
+            "another copy of this vault folder uses the same device keys, so this copy got new ones and is a device of its own from now on; \
              `strongroom device list` shows both"
         );
         Ok(())

@@ -142,8 +142,9 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
     if !is_known || matches!(opened, Some(Ok(_))) {
         return Ok(());
     }
-    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right file \
-         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` again";
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by the header of an earlier state or of another vault; put the \
+         right file back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` \
+         again";
     Err(Error::Damaged {
         what: REPLICA,
         why: why.to_owned(),
