@@ -2,7 +2,8 @@
 //!
 //! Takes   a remote, and a secret or keys that open its headers
 //! Gives   a header that opens, and the verified log from its base on (the first publication that is still needed)
-//! Never   uses a header from before a change of members, or one that was made beside the published one
+//! Never   uses a header from before a change of members, or one that another device made from the same earlier header
+//!         as the published one
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;

@@ -6,8 +6,10 @@
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants
-//!  (1) Objects are uploaded first, in any order, then the publication that names them. After an interruption the published state
-//!      is as it was before, and the next push does not upload the same segments again.            [11.4.1]
+//!  (1) Of each page (the objects that one publication names) first the segments and records are uploaded, in any
+//!      order; then the header, if it is not there yet; then the publication. Only the last publication of a push has a
+//!      head: with it everything becomes visible at once. After an interruption the published state is as it was
+//!      before, and the next push does not upload the same segments again.                        [11.4.1]
 //!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 
 use std::collections::{BTreeMap, HashMap};

@@ -11,10 +11,10 @@
 //! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes |
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
-//! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
+//! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, otherwise when the next one is created or the time is over |
 //! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
 //! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
-//! | `POST login`, a `LoginDocument` | `PassDocument`: its token is shown from then on; these two requests show that of the account |
+//! | `POST login`, a `LoginDocument` | `PassDocument`: later requests carry its token; `POST challenge` and `POST login` carry the token of the account |
 //!
 //! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. Which request gets
 //! which refusal: `operations.rs` of the server, which serves it as an OpenAPI document at `/v1/openapi.json`.

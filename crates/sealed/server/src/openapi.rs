@@ -1,8 +1,8 @@
 //! The OpenAPI document of a server.
 //!
 //! Takes   the table of requests, the refusals and the limits of the protocol; the schemas of documents (`openapi/schemas.rs`)
-//! Gives   the document, the same at every time
-//! Never   says what one server has: it is the same for all of one version
+//! Gives   always the same document
+//! Never   describes the state of one server: the document is the same for all servers of one version
 //!
 //! `docs/openapi.json` is a copy; a test compares it.
 

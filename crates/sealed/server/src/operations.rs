@@ -5,7 +5,7 @@
 //! Never   names a handler, as `routes.rs` does, or a type of OpenAPI, as `openapi.rs` does
 //!
 //! Invariants
-//!  (1) A request that is not in the table reaches no handler: `routes.rs` makes the routes of the table alone.
+//!  (1) A request that is not in the table reaches no handler: `routes.rs` makes routes only from the table.
 //!  (2) A handler gives no refusal that its entry does not name: tests compare every answer that they get.
 
 use strongroom_remote::protocol::Refusal;

@@ -1,4 +1,5 @@
-//! Every query on the database, for any connection.
+//! The queries on the database, for any connection; those about history and remotes are in `history.rs` and
+//! `remotes.rs`.
 //!
 //! Takes   a connection and the keys of a row
 //! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes

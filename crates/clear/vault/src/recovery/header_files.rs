@@ -2,7 +2,8 @@
 //!
 //! Takes   a vault folder that nobody has open, and a secret
 //! Gives   an unlocked keyring, the facts of this copy, and the files to write for them
-//! Never   writes anything, or uses the key of a database that somebody whose key was removed knows, unless the user accepts the folder
+//! Never   writes anything. Never uses a database key that is known to somebody whose own key was removed, unless the
+//!         user accepts the folder
 //! Spec    spec/7-recovery.md, 7.6
 
 use strongroom_crypto::{
