@@ -130,7 +130,7 @@ pub(crate) fn headers_by_records(
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {
     if names.len() > HEADERS_OF_ONE_MAX {
         let object = "the list of headers".to_owned();
-        let why = "it has more of one generation than devices make";
+        let why = "it has more headers of one generation than devices make";
         return Err(strongroom_sync::Error::Damaged { object, why }.into());
     }
     let (mut headers, mut damaged) = (Headers::new(), None);
@@ -347,7 +347,7 @@ mod tests {
         let names: Vec<(u64, [u8; 32])> = (0..50).map(|number| (7, [number; 32])).collect();
         let refused = headers_by_records(&remote, &names).map(drop).unwrap_err();
         let refused = refused.to_string();
-        assert!(refused.contains("more of one generation"), "{refused}");
+        assert!(refused.contains("more headers of one generation"), "{refused}");
         assert_eq!(remote.0.load(Ordering::Relaxed), 0);
         let few = &names[..HEADERS_OF_ONE_MAX];
         let (headers, damaged) = headers_by_records(&remote, few).unwrap();

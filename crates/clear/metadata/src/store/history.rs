@@ -226,7 +226,7 @@ impl Transaction<'_> {
         check_len(
             revision.body.len(),
             VALUE_BYTES_MAX,
-            "the body of a revision is too long",
+            "the record of a snapshot is too long",
         )?;
         self.change(revision.body.len(), |writer| {
             let greatest = writer.reads.one(Statement::RevisionGreatest, [], |row| {
@@ -241,7 +241,7 @@ impl Transaction<'_> {
                 mark(&revision.body),
             );
             if writer.run(Statement::RevisionInsert, params)? != 1 {
-                return Err(Error::Invalid("a revision of this id already exists"));
+                return Err(Error::Invalid("a snapshot of this id already exists"));
             }
             writer.put_history(History {
                 sequence: writer.history.sequence + 1,

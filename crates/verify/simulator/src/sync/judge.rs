@@ -137,7 +137,7 @@ pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
     judge_guessing(devices)
 }
 
-/// (3), of what was said of guessing.
+/// (3), for the setting `remote guessable`.
 fn judge_guessing(devices: &[&Device]) -> Result<(), String> {
     let mut all = Vec::new();
     for device in devices {
