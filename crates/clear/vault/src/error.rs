@@ -46,9 +46,7 @@ pub enum Error {
     #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
     /// Environment: somebody else holds a lock on the file.
-    #[error(
-        "the file is locked: somebody, perhaps this program, has opened it a second time and locked it; wait with `lock`, or try again"
-    )]
+    #[error("this file is locked by somebody else who has it open; wait with `lock`, or try again")]
     Locked,
     /// Environment: the process that kept the lock has gone, so that others may have had it since.
     #[error(
@@ -153,8 +151,7 @@ pub enum Error {
     RemoteAhead,
     /// Environment: files here change faster than the changes of others can be joined with them.
     #[error(
-        "the pull could not finish: programs on this device keep changing files that another device changed too, or another pull, a push or a backup \
-         is running at the same time; run `strongroom pull` again"
+        "the pull could not finish: programs on this device keep changing files that another device changed too, or another pull, a push or a backup is running at the same time; run `strongroom pull` again"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
@@ -199,8 +196,7 @@ pub enum Error {
     RemoteStopped,
     /// Caller: the progress function of a call wants to move something to or from a remote by itself.
     #[error(
-        "a progress function may not push, pull, sync, prune or evict, because the call whose progress it reports is doing one of these; do it after \
-         that call has returned"
+        "a progress function may not push, pull, sync, prune or evict, because the call whose progress it reports is doing one of these; do it after that call has returned"
     )]
     CalledBack,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
@@ -333,8 +329,7 @@ pub enum Error {
     Provider(strongroom_crypto::ProviderError),
     /// Tampering, or a restored copy: the header is older than one that was seen here.
     #[error(
-        "vault.json is older than the one this folder had before (change number, or generation, {found}; expected at least {seen}); put the newer \
-         file back, or restore the whole folder from one backup"
+        "vault.json is older than the one this folder had before (change number, or generation, {found}; expected at least {seen}); put the newer file back, or restore the whole folder from one backup"
     )]
     GenerationBehind {
         /// The newest that was seen.
@@ -380,9 +375,7 @@ pub enum Error {
     },
     /// Tampering, or a restored copy: the header does not go on from the newest one that was seen here.
     #[error(
-        "vault.json is an older or foreign header (of an earlier state, or of another vault): its list of added and removed devices and keys (the \
-         membership chain) lacks record {record}, which this folder had before; put the newer file back, or restore the whole folder from one \
-         backup"
+        "vault.json is an older or foreign header (of an earlier state, or of another vault): its list of added and removed devices and keys (the membership chain) lacks record {record}, which this folder had before; put the newer file back, or restore the whole folder from one backup"
     )]
     HeaderForeign {
         /// The place of the membership record that was seen.

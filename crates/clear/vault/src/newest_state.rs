@@ -347,7 +347,10 @@ mod tests {
         let names: Vec<(u64, [u8; 32])> = (0..50).map(|number| (7, [number; 32])).collect();
         let refused = headers_by_records(&remote, &names).map(drop).unwrap_err();
         let refused = refused.to_string();
-        assert!(refused.contains("more headers of one generation"), "{refused}");
+        assert!(
+            refused.contains("more headers of one generation"),
+            "{refused}"
+        );
         assert_eq!(remote.0.load(Ordering::Relaxed), 0);
         let few = &names[..HEADERS_OF_ONE_MAX];
         let (headers, damaged) = headers_by_records(&remote, few).unwrap();
