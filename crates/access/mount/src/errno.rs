@@ -38,7 +38,9 @@ fn number(error: &Error) -> Errno {
         Error::NoSpace => Errno::ENOSPC,
         Error::QuotaExceeded => Errno::EDQUOT,
         Error::ReadOnly | Error::InSnapshot => Errno::EROFS,
-        // Failed, Metadata, Segments, Damaged, OnlyAtRemote, LostAtRemote and whatever is added later.
+        // Content that only a remote has, which did not give it; or that the remotes have lost.
+        Error::OnlyAtRemote(_) | Error::LostAtRemote(_) => Errno::EIO,
+        // Failed, Metadata, Segments, Damaged and whatever is added later.
         _ => Errno::EIO,
     }
 }

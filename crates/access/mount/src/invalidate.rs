@@ -2,8 +2,9 @@
 //!
 //! Takes   changes made through the vault by the library or by another process; and ranges whose unsent data the kernel
 //!         should send
-//! Gives   nothing; returns, or calls `then`, once the kernel has dropped its cache of them and has sent what programs wrote. If an
-//!         answer is under way that is older than the change, the kernel hears of the change again until it cannot undo it any more
+//! Gives   nothing; returns, or calls `then`, once the kernel has dropped its cache of them and has sent what programs
+//!         wrote. If an answer that is older than the change is under way, the kernel is notified again, until that
+//!         answer can no longer undo the notification
 //! Never   drops content on an event loop or a worker, or with a lock held: the kernel may meanwhile wait for a request
 //!         to this mount (invariant 5 of the crate)
 //!

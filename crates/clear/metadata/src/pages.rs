@@ -10,7 +10,8 @@
 //!      holds the leaf of that older version.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them is removed.                                                         [4.12.6]
-//!  (3) No frame is written behind `LOG_FRAMES_MAX`, of whatever part of a commit. So what lies there belongs to no commit.
+//!  (3) No frame is written after the first `LOG_FRAMES_MAX` frames of the log, whichever part of a commit it would
+//!      belong to. So whatever is there belongs to no commit.
 
 pub(crate) mod frames;
 pub(crate) mod log_layout;

@@ -41,7 +41,7 @@ impl OlderFolder {
             How::Fork => "the commit number is the same, but the content is different",
         };
         format!(
-            "last seen at {} with commit {} and generation {} of its keys; now it has commit {} and generation {}: {what}",
+            "last seen at {} with commit {} and change {} of its keys (its generation); now it has commit {} and change {}: {what}",
             show_time(self.seen_s),
             self.seen_commits,
             self.seen_generation,

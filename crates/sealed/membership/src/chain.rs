@@ -1,6 +1,6 @@
 //! Turns a chain of signed records into the current members and epochs, or names the record that is forged.
 //!
-//! Takes   the records of a header, oldest first, and what verifies signatures
+//! Takes   the records of a header, oldest first, and a function that verifies signatures
 //! Gives   a `Chain`
 //! Never   needs a secret: a device, a server and a stranger get the same result
 //! Spec    spec/1-keys.md, section 1.4

@@ -47,18 +47,19 @@ enum Command {
     },
     /// Brings a second folder to the state of the server, whether the server is running or not; `serve` can run on it
     ///
-    /// Objects that the backup already has are not copied again. The backup has the tokens' hashes, and the key of the
-    /// certificate that the server signed itself: protect it like the folder of the server.
+    /// Objects that the backup already has are not copied again. The backup has the hashes of tokens, and the key of
+    /// the certificate that the server signed itself: protect the backup like the folder of the server.
     Backup {
         /// The folder of the server
         folder: PathBuf,
-        /// The folder of the backup: a new one, or that of an earlier backup
+        /// The folder of the backup: a new one, or the folder of an earlier backup
         to: PathBuf,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Removes files that belong to no object, as they remain after an older database was restored or a backup was interrupted
+    /// Removes files that belong to no object; such files remain if an older database was restored or a backup was
+    /// interrupted
     Gc {
         /// The folder of the server
         folder: PathBuf,

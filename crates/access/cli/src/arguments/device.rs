@@ -16,7 +16,8 @@ pub(crate) struct Device {
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Lists the devices, who added each, and which keys or devices another copy changed; needs no secret
+    /// Lists the devices and who added each, and the changes of keys and devices that another copy of the vault made;
+    /// needs no secret
     #[command(
         after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is read from the header (vault.json) and not verified. With --unlock, or an option for the secret, it is verified, and the device of this copy is marked."
     )]

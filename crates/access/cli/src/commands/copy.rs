@@ -1,6 +1,7 @@
 //! `cp` and `mv` inside a vault: content is shared and never copied.
 //!
-//! A copy keeps what `put` keeps: owner, mode, times, extended attributes, and hard links between files of one command.
+//! A copy keeps what `put` keeps: owner, mode, times, extended attributes, and hard links between files that one
+//! command copies.
 
 use strongroom::filesystem::{
     Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,

@@ -1,4 +1,5 @@
-//! `verify`: reads every byte of a vault, and names the files that are damaged.
+//! `verify`: reads every byte in the vault folder, unless only the structure is to be checked, and names the files that
+//! are damaged. Content that is only at remotes is not read.
 
 use std::io::Write;
 use std::path::Path;

@@ -37,7 +37,7 @@ pub(crate) enum ExitCode {
     Unsupported = 12,
     /// Mounting or unmounting failed.
     Mount = 13,
-    /// `verify` found damage, or `repair` could not restore everything.
+    /// `verify` or `remote check` found damage or loss, or `repair` or `clone` could not restore everything.
     DamageFound = 14,
     /// A remote cannot be reached.
     Unreachable = 15,
@@ -83,7 +83,9 @@ impl ExitCode {
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
-            Self::DamageFound => "verify found damage, or repair could not restore everything",
+            Self::DamageFound => {
+                "verify or remote check found damage or loss, or repair or clone could not restore everything"
+            }
             Self::Unreachable => "a remote cannot be reached",
         }
     }

@@ -46,7 +46,7 @@ pub enum ReplayFault {
     Damaged,
     /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
     #[error(
-        "the log `intents` has lost syncs that were confirmed; it is kept as `intents.unreadable`"
+        "the log `intents` lacks writes whose `fsync` was confirmed; it is kept as `intents.unreadable`"
     )]
     Lost,
     /// A record does not open, or says what no record says.

@@ -1,4 +1,5 @@
-//! Every SQL statement of the product, by name, and how often each was executed.
+//! Every SQL statement that an open store executes, by name, and how often each was executed. The schema is in
+//! `migrations.rs`, the settings of a connection are in `store/connect.rs`.
 //!
 //! Takes   nothing
 //! Gives   the text of a statement, and a counter for it

@@ -124,7 +124,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
 fn list(session: &Session, after: Option<&[u8; 32]>) -> Result<HistoryResponse> {
     let all = session.filesystem().revisions()?;
     let changed = || {
-        let why = "the list of revisions changed while it was read; try again";
+        let why = "the list of snapshots changed while it was read; try again";
         Error::Revision(why.to_owned())
     };
     let first = match after {

@@ -8,7 +8,8 @@
 //! Invariants
 //!  (1) Restored nodes are created under a temporary name, and take their place by one rename. The nodes that were there before are
 //!      removed afterwards.
-//!  (2) With a precaution, what is removed is in a snapshot as it was when it lost its place.
+//!  (2) If the caller wants a snapshot of what is replaced (a `Precaution`), that snapshot has everything that is
+//!      removed, as it was at the moment at which it was replaced.
 
 use std::collections::HashMap;
 

@@ -238,11 +238,13 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
             (_, None) if brings_more && !is_strange && !(oldest.0..=newest.0).contains(&epoch) => {
                 continue;
             }
-            (Some(_), _) => "it does not open as the record of its revision",
-            (None, Some(_)) => {
-                "the database does not list its revision: a snapshot was interrupted, or an older copy of metadata.db was put back"
+            (Some(_), _) => {
+                "it is not the record of the snapshot in its name: it does not open, or has other content"
             }
-            (None, None) => "the database does not list its revision, and it does not open",
+            (None, Some(_)) => {
+                "the database does not list its snapshot: taking the snapshot was interrupted, or an older copy of metadata.db was put back"
+            }
+            (None, None) => "the database does not list its snapshot, and the record does not open",
         };
         problems.push(FileProblem {
             file,
@@ -257,7 +259,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         if !named {
             problems.push(FileProblem {
                 file: format!("{REVISIONS}/{id}"),
-                what: "the record of this revision is missing".to_owned(),
+                what: "the record of this snapshot is missing".to_owned(),
             });
         }
     }

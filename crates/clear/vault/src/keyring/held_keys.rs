@@ -214,7 +214,7 @@ impl HeldKeys {
         }
         let next = self.keyring().follow_as(header, handover)?;
         if base.checked_add(1) != Some(next.generation()) {
-            let why = "the new header of the vault skips a generation; nothing was changed";
+            let why = "the new header of the vault skips a change number (generation); nothing was changed";
             return Err(Error::Keys(why.to_owned()));
         }
         if purpose == Purpose::Rotation {

@@ -116,7 +116,8 @@ fn check_header_is_as_new(keyring: &Keyring, replica: &[u8]) -> Result<()> {
     Err(Error::Damaged {
         what: HEADER,
         why: format!(
-            "this is an older or foreign header: it ends with epoch {found}, but replica.json has epoch {epoch}; put the newer vault.json back"
+            "this is an older or foreign header (of an earlier state, or of another vault): it ends with epoch {found}, but replica.json has epoch \
+             {epoch}; put the newer vault.json back"
         ),
     })
 }

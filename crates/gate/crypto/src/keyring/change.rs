@@ -10,7 +10,8 @@
 //!  (2) Every change raises the generation.                                                   [1.7.5]
 //!  (3) A person who could open a slot could also open the replica file of this copy and sign as its device. So every
 //!      record that retires a member also retires the signing device and adds a new one in its place.  [1.4.10]
-//!  (4) A member to whom nothing can be granted keeps nobody from changing keys, and goes with the next that is retired.  [1.5.7]
+//!  (4) A member whose public key is broken, so that no keys can be granted to it, does not prevent a change of keys.
+//!      It is retired together with the next member that is retired.                                    [1.5.7]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};

@@ -1,4 +1,4 @@
-//! Moves on, without a secret, from the keys in use to those of a later header of the same vault.
+//! Changes, without a secret, from the keys in use to the keys of a later header of the same vault.
 //!
 //! Takes   a keyring, and the exact bytes of a header that another keyring holder made from it
 //! Gives   the keyring of that header, for the same device or slot, or for the device in a handover

@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!  (1) The sealed part repeats the instance id, so that parts of two files cannot be combined.  [1.8.3]
-//!  (2) No metadata key is taken for younger than the epoch that its file is sealed under.       [1.8.1]
+//!  (2) A file is refused if it says that its metadata key is from a later epoch than the one under which the file is
+//!      sealed.                                                                                  [1.8.1]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::{KeyError, UnlockError};
