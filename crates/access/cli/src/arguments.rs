@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Unmounts a vault; returns when everything is stored and the process of the mount has ended
     #[command(after_help = help::umount())]
     Umount(Umount),
-    /// Keeps a vault open in the background, so that commands need no passphrase or key for a while
+    /// Keeps a vault open in the background, so that most commands need no passphrase or key for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
     /// Locks a vault again after `unlock`; returns when everything is stored and no process has the keys
@@ -261,9 +261,9 @@ pub(crate) enum Suite {
 /// How new content is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HowCompressed {
-    /// No compression: stored lengths reveal nothing about the content
+    /// No compression: stored lengths do not show how well content could be compressed
     None,
-    /// zstd, for each block that becomes at least an eighth shorter: stored lengths reveal something about the content
+    /// zstd, for each block that becomes at least an eighth shorter: stored lengths show how well content could be compressed
     Zstd,
 }
 
