@@ -11,7 +11,7 @@
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them is removed.                                                         [4.12.6]
 //!  (3) No frame is written after the first `LOG_FRAMES_MAX` frames of the log, whichever part of a commit it would
-//!      belong to. So whatever is there belongs to no commit.
+//!      belong to. So bytes after those frames belong to no commit.
 
 pub(crate) mod frames;
 pub(crate) mod log_layout;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the number of bytes that a caller wants to store
 //! Gives   permission, or the error `NoSpace` or `QuotaExceeded`
-//! Never   remembers a refusal: the disk is asked again before each one
+//! Never   remembers a refusal: before each refusal the disk is asked again
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
 //!
 //! Reading, removing, punching holes and writing into space that `fallocate` reserved need no permission.

@@ -3,7 +3,7 @@
 //!
 //! Takes   the result of a measurement, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`
-//! Never   measures: the code that fills it does
+//! Never   measures: the code that fills a `Choice` does
 
 use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider, Work};
