@@ -1,7 +1,7 @@
 //! Checks that all pages that a store reads are of one state, the newest committed one, whichever file they come from.
 //!
 //! Takes   the key of a database, the contents of its files when it opens, then each write to database and log
-//! Gives   permission to use what was read, or a refusal; the seal of each commit; a file with one leaf for each page
+//! Gives   permission to use the pages that were read, or a refusal; the seal of each commit; a file with one leaf for each page
 //! Never   reads or writes the database or its log
 //! Spec    spec/4-metadata.md, 4.12
 //!

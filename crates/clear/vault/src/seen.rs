@@ -3,7 +3,7 @@
 //!
 //! Takes   an unlocked vault, and a folder of this user
 //! Gives   permission to continue, or the reason against it; a record of what was seen
-//! Never   writes into a vault folder, delays a sync, or records what a power cut could undo
+//! Never   writes into a vault folder, delays a sync, or records a state that a power cut could undo
 //! Spec    spec/9-seen.md
 //!
 //! A record that cannot be read counts as missing, with a warning. Whoever can only write to the vault folder cannot have

@@ -1,6 +1,6 @@
 //! Takes in headers that other devices pushed, with their changes of members and keys.
 //!
-//! Takes   a remote, and what it has published
+//! Takes   a remote, and the publications there
 //! Gives   a newer header in use; publications that open with its keys
 //! Never   takes in a header that does not continue the header in use. If two devices each made a header from one
 //!         earlier header and one of the two was published, never takes in the other

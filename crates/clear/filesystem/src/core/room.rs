@@ -1,4 +1,4 @@
-//! Room for new content: what the disk and the quota still take.
+//! Room for new content: how many bytes the disk and the quota still allow.
 //!
 //! Takes   the number of bytes that a caller wants to store
 //! Gives   permission, or the error `NoSpace` or `QuotaExceeded`

@@ -2,8 +2,8 @@
 //!
 //! Takes   a snapshot, a path in it, and a target
 //! Gives   the same nodes, created beside their target and moved into place in one step; erased files are left out and reported
-//! Never   copies content. Never removes the old nodes before the new ones are whole; if the caller wants a snapshot of the old
-//!         nodes, also not before there is one
+//! Never   copies content, or removes the old nodes too early: the new nodes must be whole, and a snapshot must have the old
+//!         nodes if the caller wants one
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants

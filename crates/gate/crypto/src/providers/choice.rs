@@ -1,5 +1,5 @@
-//! The choice of providers as a value: which provider computes what, up to which size sealing stays on the calling
-//! thread, and how many threads share the rest.
+//! The choice of providers as a value: which provider computes which algorithm, up to which size sealing
+//! stays on the calling thread, and how many threads share the rest.
 //!
 //! Takes   the result of a measurement, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`
