@@ -40,7 +40,7 @@ pub enum Error {
     #[error("{0}")]
     Quota(String),
     /// Environment: the remote cannot create an object only if there is none of that name.
-    #[error("the remote does not support creating an object on the condition that its name is free: {0}")]
+    #[error("the remote cannot create an object on condition that its name is free: {0}")]
     NoCreateOnly(String),
     /// Tampering or environment: an object is longer than any of its kind.
     #[error("the object {name} is longer than {max} bytes")]
