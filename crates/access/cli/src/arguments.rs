@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Unmounts a vault; returns when everything is stored and the process of the mount has ended
     #[command(after_help = help::umount())]
     Umount(Umount),
-    /// Keeps a vault open in the background, so that commands need no passphrase or key for a while
+    /// Keeps a vault open in the background, so that most commands need no passphrase or key for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
     /// Locks a vault again after `unlock`; returns when everything is stored and no process has the keys
@@ -261,9 +261,9 @@ pub(crate) enum Suite {
 /// How new content is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HowCompressed {
-    /// No compression: stored lengths reveal nothing about the content
+    /// No compression: stored lengths do not show how well content could be compressed
     None,
-    /// zstd, for each block that becomes at least an eighth shorter: stored lengths reveal something about the content
+    /// zstd, for each block that becomes at least an eighth shorter: stored lengths show how well content could be compressed
     Zstd,
 }
 
@@ -504,7 +504,7 @@ pub(crate) struct Info {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the passphrase, and verify what is shown
+    /// Verify what is shown; asks for the passphrase, unless a process has the vault open
     #[arg(long)]
     pub(crate) unlock: bool,
     /// Forget which vaults were seen at this path, and their last states

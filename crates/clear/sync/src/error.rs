@@ -18,8 +18,8 @@ pub enum Error {
     OtherVault,
     /// Caller: the remote is of this vault, but it is not the one that was added under this name.
     #[error(
-        "at this address there is now another remote of this vault than the one that was added under this name: make the earlier remote available \
-         again, or add the remote that is there now under another name"
+        "the remote at this address is not the one that was added under this name, but another remote of this vault: make the earlier remote available \
+         again, or add the present one under another name"
     )]
     OtherRemote,
     /// Caller: it was made by a newer version.

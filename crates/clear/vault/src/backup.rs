@@ -350,7 +350,7 @@ fn damaged(paths: &[String]) -> Error {
     Error::Damaged {
         what: SEGMENTS,
         why: format!(
-            "{} of them are damaged or missing in the vault ({}). The backup is renewed, and keeps the copies that it had of them. \
+            "{} of them are damaged or missing in the vault ({}). The backup keeps the copies that it had of these files, and is up to date otherwise. \
              To mend the vault, copy those files from the folder `segments` of the backup into that of the vault, then run \
              `strongroom repair`",
             paths.len(),

@@ -313,7 +313,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, which is never part of a vault. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
+        "{file} is {what}, and no vault has that in this place. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.
@@ -329,7 +329,7 @@ pub enum Error {
     Provider(strongroom_crypto::ProviderError),
     /// Tampering, or a restored copy: the header is older than one that was seen here.
     #[error(
-        "vault.json is older than the one this folder had before (change number, or generation, {found}; expected at least {seen}); put the newer file back, or restore the whole folder from one backup"
+        "vault.json is older than the one this folder had before: its change number (generation) is {found}, but at least {seen} is expected; put the newer file back, or restore the whole folder from one backup"
     )]
     GenerationBehind {
         /// The newest that was seen.

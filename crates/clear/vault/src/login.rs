@@ -1,4 +1,4 @@
-//! Lets the process that has the keys of the vault sign logins at servers.
+//! Asks the process that has the keys of the vault to sign logins at servers.
 //!
 //! Takes   challenges of servers
 //! Gives   the signatures of the owner of the vault

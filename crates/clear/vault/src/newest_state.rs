@@ -2,8 +2,8 @@
 //!
 //! Takes   a remote, and a secret or keys that open its headers
 //! Gives   a header that opens, and the verified log from its base on (the first publication that is still needed)
-//! Never   uses a header from before a change of members, or one that another device made from the same earlier header
-//!         as the published one
+//! Never   uses a header from before a change of members. If two devices each made a header from one earlier header,
+//!         never uses the one that was not published
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;
@@ -130,7 +130,7 @@ pub(crate) fn headers_by_records(
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {
     if names.len() > HEADERS_OF_ONE_MAX {
         let object = "the list of headers".to_owned();
-        let why = "it has more headers of one generation than devices make";
+        let why = "it has more headers of one generation than the devices of a vault can be expected to make";
         return Err(strongroom_sync::Error::Damaged { object, why }.into());
     }
     let (mut headers, mut damaged) = (Headers::new(), None);

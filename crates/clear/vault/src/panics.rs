@@ -1,4 +1,4 @@
-//! Reports where a panic happened, and never its message, which can contain what the code was working on.
+//! Reports where a panic happened, and never its message, which can contain data that the code was working on.
 //!
 //! Takes   a function that reports a panic
 //! Gives   one sentence for each panic of any thread

@@ -1,4 +1,4 @@
-//! The records of revisions: each snapshot as a file in the vault folder, beside its row.
+//! The records of revisions: each snapshot as a file in the vault folder, in addition to its row.
 //!
 //! Takes   a file system, and the vault folder
 //! Gives   revisions taken and removed together with their records; which records exist, and what they say

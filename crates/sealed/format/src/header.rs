@@ -321,7 +321,7 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "has the field `withheld` but no passphrase slot whose data is withheld, or such a slot but not the field",
+                "has only one of two things that belong together: the field `withheld`, and a passphrase slot whose data is withheld",
             ));
         }
         let Some(withheld) = &self.withheld else {

@@ -13,7 +13,7 @@ pub enum Error {
     #[error("{0}")]
     Address(String),
     /// Caller: no object has such a name.
-    #[error("no object is called {0:?}")]
+    #[error("no object can have the name {0:?}")]
     Name(String),
     /// Environment: the remote cannot be reached, or its answer broke off; later it may be.
     #[error("the remote cannot be reached: {0}")]
@@ -40,7 +40,7 @@ pub enum Error {
     #[error("{0}")]
     Quota(String),
     /// Environment: the remote cannot create an object only if there is none of that name.
-    #[error("the remote does not support creating an object only if its name is free: {0}")]
+    #[error("the remote cannot create an object on condition that its name is free: {0}")]
     NoCreateOnly(String),
     /// Tampering or environment: an object is longer than any of its kind.
     #[error("the object {name} is longer than {max} bytes")]

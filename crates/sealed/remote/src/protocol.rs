@@ -8,7 +8,7 @@
 //! | request below `/v1/vaults/ACCOUNT/VAULT/` | answer |
 //! |---|---|
 //! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere`, and nothing is done, if an object has that name |
-//! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes |
+//! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes; for `HEAD` only its length and when it was created |
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, otherwise when the next one is created or the time is over |
@@ -16,8 +16,8 @@
 //! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
 //! | `POST login`, a `LoginDocument` | `PassDocument`: later requests carry its token; `POST challenge` and `POST login` carry the token of the account |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. Which request gets
-//! which refusal: `operations.rs` of the server, which serves it as an OpenAPI document at `/v1/openapi.json`.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. `operations.rs`
+//! of the server says which request gets which refusal. The server serves the same list as an OpenAPI document at `/v1/openapi.json`.
 
 use serde::{Deserialize, Serialize};
 

@@ -96,7 +96,7 @@ struct Serve {
     /// Answer at http://ADDRESS:PORT/metrics with numbers for Prometheus, without a token
     #[arg(long, value_name = "ADDRESS:PORT", env = "STRONGROOM_SERVER_METRICS")]
     metrics: Option<SocketAddr>,
-    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give it again for each name
+    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give the option once for each name
     #[arg(
         long = "name",
         value_name = "NAME",

@@ -31,8 +31,8 @@ pub(crate) struct Hash {
 /// The options of `find` that look at content.
 #[derive(Args, Debug)]
 pub(crate) struct FindContent {
-    /// Find only files whose BLAKE3 hash begins with PREFIX, or whose SHA-256 hash does if it is already stored (see
-    /// --sha256)
+    /// Find only files whose BLAKE3 hash begins with PREFIX, or whose SHA-256 hash is already stored and begins with
+    /// PREFIX (see --sha256)
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
     /// PREFIX is the beginning of a SHA-256 hash; computes the SHA-256 hash of every file that has none stored

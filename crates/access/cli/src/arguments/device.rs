@@ -41,7 +41,7 @@ pub(crate) struct DeviceList {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the passphrase, and verify what is shown
+    /// Verify what is shown; asks for the passphrase, unless a process has the vault open
     #[arg(long)]
     pub(crate) unlock: bool,
     #[command(flatten)]

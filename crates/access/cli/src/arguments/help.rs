@@ -68,9 +68,9 @@ pub(crate) fn umount() -> String {
     format!(
         "Exit code 0 means that everything is stored, the process of the mount has ended, and the disk that holds the vault can be unmounted. \
          If the command has to wait for longer than a second, it prints why.\n\n\
-         Exit code 7 has three causes. Programs use the mount: the command lists them as far as permitted, and the vault stays mounted. \
-         Or the mount is gone here, but a container (another mount namespace) still has it after 10 seconds. Or nothing progressed for \
-         10 minutes. In the last two cases, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that \
+         Exit code 7 has three causes. (1) Programs use the mount; the command lists them as far as permitted, and the vault stays mounted. \
+         (2) The mount is gone here, but a container (another mount namespace) still has it after 10 seconds. (3) Nothing progressed for \
+         10 minutes. In cases 2 and 3, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that \
          unmounting failed, or that it is not certain that everything is stored, for example because the process of the mount had died; \
          the message says which.\n\n{}",
         example(&[
@@ -122,7 +122,7 @@ pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
          push at least a week later deletes those that are still unused. With --now this command deletes them at once. If a device has evicted \
-         content, the remote keeps what becomes unused until that device has synced, but for at most 180 days.\n\n{}",
+         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -249,8 +249,8 @@ pub(crate) fn get() -> String {
         "strongroom get --special system:/ /mnt/root",
     ]);
     format!(
-        "{KEPT} A copy by root also keeps owner and group, unless --no-owner is given. With --special, a copy also keeps the set-user-id and \
-         set-group-id bits of the original if its owner and group are those of the original. With --special, a copy by root also keeps devices and, \
+        "{KEPT} A copy by root also keeps owner and group, unless --no-owner is given. With --special, a copy that has the owner and \
+         group of the original also keeps the set-user-id and set-group-id bits. With --special, a copy by root also keeps devices and, \
          unless --no-owner is given, capabilities and trusted.* attributes. {COMPLETE}\n\n\
          {AGAIN}. {DELETE}. Local files that it deletes are lost.\n\n{RIGHTS}\n\n{example}"
     )
@@ -258,10 +258,12 @@ pub(crate) fn get() -> String {
 
 pub(crate) fn unlock() -> String {
     format!(
-        "A process in the background keeps the vault open. Until it ends, commands start at once and ask for no passphrase or key, just \
-         as they do while the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; \
-         other users cannot, except root. The keys are in locked memory of that process, as far as the system permits it, so that they do not reach \
-         a disk. The process ends when the time is up, at `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
+        "A process in the background keeps the vault open. Until it ends, most commands start at once and ask for no passphrase or key, just \
+         as they do while the vault is mounted. Commands that change keys or devices still ask: `key add`, `key remove`, `key change`, \
+         `key rotate`, `device add` and `device remove`. So do `remote guessable` and `remote add --guessable`. `mount` and `repair` end the \
+         process, and ask too.\n\n\
+         While the process runs, every program of this user can use the vault, as with an unlocked ssh-agent; other users cannot, except root. The keys are in locked memory of that process, as far as the system permits it, so that they do not reach \
+         a disk. The process ends when the time is up, at `strongroom lock`, `mount` or `repair`. `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom unlock photos",
             "strongroom unlock --for 8h photos",
@@ -325,7 +327,7 @@ pub(crate) fn info() -> String {
 pub(crate) fn key_remove() -> String {
     format!(
         "With an older copy of the vault folder, the secret still opens what was stored before the removal. Until `strongroom key rotate` has \
-         re-sealed everything, an old copy of vault.json alone, together with the present vault folder, is enough for that.\n\n{}",
+         re-sealed everything, an old copy of vault.json and the present vault folder are enough for that.\n\n{}",
         example(&[
             "strongroom key list photos",
             "strongroom key remove photos 3fa2",
@@ -373,8 +375,9 @@ pub(crate) fn quota() -> String {
 
 pub(crate) fn compression() -> String {
     format!(
-        "With zstd, new content is compressed in blocks of up to 64 KiB: each block that becomes at least an eighth shorter. Content that is already \
-         stored stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed. Keep compression off if \
+        "With zstd, new content is compressed in blocks of up to 64 KiB. A block is stored compressed only if it becomes at least an eighth shorter. \
+         Content that is already stored stays as it is. Anyone who sees the vault folder then learns how well content could be compressed; \
+         anyone who watches the folder closely learns this block by block. Keep compression off if \
          somebody can add text to a file that also has your secrets, or if it must stay impossible to recognize a known file by the compressed \
          lengths of its blocks. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
         example(&[
@@ -399,7 +402,7 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
+        "The command first asks the remotes for their lists. It deletes content only if a remote lists its segment with the full length. Names, sizes, times and snapshots \
          stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          The command deletes only whole segments. With a path, it deletes each segment in which at least half of the content in use \

@@ -44,8 +44,8 @@ pub(crate) enum SnapshotCommand {
 }
 
 const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot, the newest snapshot stays. Snapshots with a tag, or with \
-    a message that you gave, always stay. Snapshots that `restore` and `put --delete` take before they change files count as \
-    scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
+    a message that you gave, always stay. `restore` and `put --delete` take a snapshot before they change files; such a snapshot \
+    counts as scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
     and days are in UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 

@@ -76,7 +76,7 @@ pub(crate) struct RemoteAdd {
     /// The address of the remote: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// Never delete anything at the remote from this device: for credentials that may only add objects
+    /// Let this device never delete anything at the remote: for credentials that may only add objects
     #[arg(long)]
     pub(crate) keep: bool,
     /// Let `clone` accept a passphrase at all remotes of the vault, as `remote guessable VAULT yes` does; then anyone who can read a

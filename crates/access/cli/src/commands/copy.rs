@@ -1,7 +1,7 @@
-//! `cp` and `mv` inside a vault: content is shared and never copied.
+//! `cp` and `mv` inside a vault: content is shared, and copied only if a file is written to all the time meanwhile.
 //!
-//! A copy keeps what `put` keeps: owner, mode, times, extended attributes, and hard links between files that one
-//! command copies.
+//! A copy keeps owner, mode, times, extended attributes, and hard links between files that one command copies.
+//! `put` keeps the same if root runs it.
 
 use strongroom::filesystem::{
     Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,

@@ -1,5 +1,6 @@
 //! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the
-//! signal, which a shell shows as 128 plus the signal's number.
+//! signal, which a shell shows as 128 plus the signal's number. But commands that run until they are interrupted
+//! (`sync --watch`, `serve` and `mount --foreground`) then end with code 0.
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::providers::ProviderError;
@@ -37,7 +38,7 @@ pub(crate) enum ExitCode {
     Unsupported = 12,
     /// Mounting or unmounting failed.
     Mount = 13,
-    /// `verify` or `remote check` found damage or loss, or `repair` or `clone` could not restore everything.
+    /// `verify` or `remote check` found damage or loss; `repair` or `clone` could not restore everything.
     DamageFound = 14,
     /// A remote cannot be reached.
     Unreachable = 15,
@@ -84,7 +85,7 @@ impl ExitCode {
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
             Self::DamageFound => {
-                "verify or remote check found damage or loss, or repair or clone could not restore everything"
+                "`verify` or `remote check` found damage or loss; `repair` or `clone` could not restore everything"
             }
             Self::Unreachable => "a remote cannot be reached",
         }

@@ -1,6 +1,6 @@
 //! The state of the intent log of an open file system, as memory and the database have it.
 //!
-//! Takes   what was found at opening, and the positions of records
+//! Takes   the state of the log at opening, and the positions of records
 //! Gives   the file, the numbers of its records, and the setting that says which of them count
 //! Never   reads or writes the file: `commit/intents.rs` does, and its invariants hold here
 

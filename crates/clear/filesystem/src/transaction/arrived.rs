@@ -11,9 +11,9 @@
 //!      that place, provided that the block opens there. Otherwise the block stays where it is, and moves to a segment
 //!      of this device with the next push.                                                     [11.6.7]
 //!  (3) If a tree block that is stored here also arrives in another segment, its row gets its place in the arrived segment. So
-//!      all devices use the segment that was published last; otherwise each would remove a segment that others use, and they
-//!      would publish it again, without end.                                                                  [11.6.17]
-//!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
+//!      all devices use the segment that was published last. Otherwise each device would remove a segment that other
+//!      devices still use, and those would publish that segment again, without end.                           [11.6.17]
+//!  (4) The next revision here builds on all revisions that arrived, so its number is higher than each of theirs.
 //!  (5) Content that is in no segment, here or at the remote, still has a row if a snapshot names it: reading it fails,
 //!      and nothing else does. If the content arrives later, its row gets the place at which it arrived. The same holds
 //!      for erased content that the joined state names.                                       [11.6.18]

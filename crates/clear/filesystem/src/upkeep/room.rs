@@ -10,8 +10,8 @@
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
 //!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once.
-//!      Until the background has reclaimed the excess, callers may write a quarter of `waste_bytes_max`; then they must
-//!      first reclaim twice that quarter.                                                                        [5.12]
+//!      Until the background has reclaimed the excess, callers may write a quarter of `waste_bytes_max`. Before
+//!      they write more, they must reclaim about half of `waste_bytes_max`.                                      [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

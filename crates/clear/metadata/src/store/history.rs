@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Every difference from the newest tree is marked with a generation (the time between two barriers) that is later
-//!      than the one of that tree. New nodes need no mark: their numbers, from `scan_from`
+//!      than the generation of that tree. New nodes need no mark: their numbers, from `scan_from`
 //!      on, show that they are new.                                                                  [4.10.2]
 //!  (2) A mark is committed together with its change.                                                [4.10.1]
 

@@ -9,7 +9,7 @@
 //!  (1) A segment in the state `Leaving` holds nothing live, and its file is removed some time before its row. If its blocks are
 //!      needed again, it becomes a finished segment again, with the file that is here or the downloaded one.
 //!  (2) The published head is whole, or nothing is taken in. Earlier snapshots may lack blocks of content, but no
-//!      blocks of trees; and that is accepted only after all segments that are live at the remote were searched.  [11.6.18]
+//!      blocks of trees. That is accepted only after all segments that are live at the remote were searched.  [11.6.18]
 //!  (3) Content that was erased here is stored again if the joined state names it, and for no other reason.   [11.6.18]
 
 use std::collections::{HashMap, HashSet};

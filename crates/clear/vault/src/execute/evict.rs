@@ -289,7 +289,7 @@ pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Res
         0 => Ok(()),
         bytes => Err(Error::ContentAway {
             bytes,
-            what: format!("only at {name}, which would be forgotten"),
+            what: format!("only at {name}, the remote that would be removed"),
         }),
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out requests about revisions in the process that owns the vault.
 //!
 //! Takes   a session and a request
-//! Gives   revisions; how they differ and what space they hold; what was restored or erased
+//! Gives   revisions; their differences, and the space that they hold; the result of a restore or an erasure
 
 use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Taken};
 use strongroom_history::{NewRevision, Retention, RevisionId};

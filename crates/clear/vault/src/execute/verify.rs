@@ -239,7 +239,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
                 continue;
             }
             (Some(_), _) => {
-                "it is not the record of the snapshot in its name: it does not open, or has other content"
+                "it is not the record of the snapshot that its file name states: it does not open, or has other content"
             }
             (None, Some(_)) => {
                 "the database does not list its snapshot: taking the snapshot was interrupted, or an older copy of metadata.db was put back"

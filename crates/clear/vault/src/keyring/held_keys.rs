@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) A change is stored in this order. If it is interrupted anywhere, the next opening finishes it:         [1.8.5]
+//!  (1) If a change is interrupted anywhere, the next opening finishes it. A change is stored in this order:   [1.8.5]
 //!      1. in the metadata: the request (rotation only); then the id of the membership record to be made here
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header

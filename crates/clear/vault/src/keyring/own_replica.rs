@@ -1,7 +1,8 @@
 //! Finds the replica file that belongs to the header, even if a change of keys was interrupted while it wrote these two.
 //!
 //! Takes   a vault folder
-//! Gives   the header and the replica file of one moment; a replica file that an interruption left beside its place is moved there
+//! Gives   the header and the replica file of one moment; if an interruption left a replica file as
+//!         `replica.json.next`, it is renamed to `replica.json`
 //! Never   writes if the caller only looks
 //! Spec    spec/1-keys.md, [1.8.5]
 //!

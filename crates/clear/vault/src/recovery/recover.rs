@@ -316,7 +316,7 @@ enum DatabaseState {
 }
 
 /// Why the database may not be this vault's own.
-const MADE_BY_REMOVED: &str = "somebody whose key was removed from the vault knows the key of this database, and may have made the database; if you know that this folder is yours and unchanged, keep the database with `--accept-older`";
+const MADE_BY_REMOVED: &str = "somebody whose key was removed from the vault knows the key of this database, and may have forged the database; if you know that this folder is yours and unchanged, keep the database with `--accept-older`";
 
 fn refuse_rebuild(state: &DatabaseState, rebuild: Rebuild) -> Result<()> {
     match (state, rebuild) {

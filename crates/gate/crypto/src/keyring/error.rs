@@ -46,7 +46,7 @@ pub enum UnlockError {
     ForeignMembership,
     /// Tampering or a mix-up: the membership chain does not continue the one that was in use.
     #[error(
-        "the membership records in the header (the signed list of devices and keys) do not begin with the records that are in use; another header \
+        "the membership records in the header (the signed list of devices and keys) do not continue the records that are in use; another header \
          was put in the place of the vault's header"
     )]
     Diverged,
@@ -121,7 +121,7 @@ pub enum UnlockError {
     },
     /// Tampering or an older copy of the replica file: its device is no member any more.
     #[error(
-        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it restores the saved copy, or adds this copy as a new device"
+        "the device that replica.json names is no longer a member of the vault: replica.json is an older copy, or another device removed this device; run `strongroom repair`: it restores the saved copy, or adds this copy as a new device"
     )]
     DeviceRemoved,
     /// Tampering or bug: the secrets of a new device that were handed over do not open for the device that it replaces.
@@ -226,7 +226,7 @@ pub enum KeyError {
     Newcomer(&'static str),
     /// Tampering or bug: the membership record of the change would not follow from those before it.
     #[error(
-        "the membership record for this change {0}; the vault header does not match its members: restore vault.json from another device"
+        "the membership record for this change {0}; the vault header does not match the members of the vault: restore vault.json from another device"
     )]
     Record(&'static str),
     /// Caller: the counters of generations or epochs are at their end.

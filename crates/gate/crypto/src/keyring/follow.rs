@@ -1,4 +1,4 @@
-//! Changes, without a secret, from the keys in use to the keys of a later header of the same vault.
+//! Switches, without a secret, from the keys in use to the keys of a later header of the same vault.
 //!
 //! Takes   a keyring, and the exact bytes of a header that another keyring holder made from it
 //! Gives   the keyring of that header, for the same device or slot, or for the device in a handover

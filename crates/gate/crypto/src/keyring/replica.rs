@@ -1,4 +1,5 @@
-//! Turns the private data of one copy of a vault into `replica.json` and back: its name, its device, its metadata key.
+//! Turns the private data of one copy of a vault into `replica.json` and back: its random name (the instance id),
+//! its device, its metadata key.
 //!
 //! Takes   a keyring, and the bytes of the file or the values for it
 //! Gives   the reverse: values for bytes, bytes for values

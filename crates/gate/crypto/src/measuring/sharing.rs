@@ -7,9 +7,9 @@
 //!
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
-//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. The boundary is chosen so that the
-//!      sum of the slowdowns at all measured sizes, each against the faster way at that size, is the least. So a
-//!      disturbed measurement changes the sum only by its own share.
+//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. At each measured size, the way
+//!      that a boundary selects may be slower than the other way. The boundary is chosen that has the least sum of
+//!      these slowdowns over all measured sizes. So a disturbed measurement changes the sum only by its own share.
 
 use std::time::Duration;
 
