@@ -1,4 +1,4 @@
-//! Turns errors of the file system into the error numbers that programs know. No other file does that.
+//! Turns errors of the file system into the error numbers that programs know. No other file of this crate does that.
 //!
 //! Takes   a `strongroom::filesystem::Error`
 //! Gives   a `fuser::Errno`; a fault that operators should know of is logged, by inode and offset and never by name

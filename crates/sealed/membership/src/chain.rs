@@ -100,7 +100,7 @@ impl Chain {
             },
         ] = genesis.body.changes.as_slice()
         else {
-            return forged("does not do just this: add one device and key slots, begin epoch 0");
+            return forged("must only add one device, then key slots, then begin epoch 0");
         };
         if !slots.iter().all(|change| {
             matches!(
@@ -111,7 +111,7 @@ impl Chain {
                 }
             )
         }) {
-            return forged("does not do just this: add one device and key slots, begin epoch 0");
+            return forged("must only add one device, then key slots, then begin epoch 0");
         }
         if keys.id() != genesis.body.author || !is_signed(genesis, keys, verify) {
             return forged("is not signed by its device");

@@ -263,7 +263,7 @@ pub(crate) fn unlock() -> String {
          `key rotate`, `device add` and `device remove`. So do `remote guessable` and `remote add --guessable`. `mount` and `repair` end the \
          process, and ask too.\n\n\
          While the process runs, every program of this user can use the vault, as with an unlocked ssh-agent; other users cannot, except root. The keys are in locked memory of that process, as far as the system permits it, so that they do not reach \
-         a disk. The process ends when the time is up, at `strongroom lock`, `mount` or `repair`. `strongroom info` shows it.\n\n{}",
+         a disk. The process ends when the time is up, or when `strongroom lock`, `mount` or `repair` ends it. `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom unlock photos",
             "strongroom unlock --for 8h photos",
@@ -327,7 +327,7 @@ pub(crate) fn info() -> String {
 pub(crate) fn key_remove() -> String {
     format!(
         "With an older copy of the vault folder, the secret still opens what was stored before the removal. Until `strongroom key rotate` has \
-         re-sealed everything, an old copy of vault.json and the present vault folder are enough for that.\n\n{}",
+         re-sealed everything, the secret opens that content with just an old copy of vault.json and the present vault folder.\n\n{}",
         example(&[
             "strongroom key list photos",
             "strongroom key remove photos 3fa2",

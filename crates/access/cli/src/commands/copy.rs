@@ -1,4 +1,4 @@
-//! `cp` and `mv` inside a vault: content is shared, and copied only if a file is written to all the time meanwhile.
+//! `cp` and `mv` inside a vault: content is shared; it is copied only if some program keeps writing to the file meanwhile.
 //!
 //! A copy keeps owner, mode, times, extended attributes, and hard links between files that one command copies.
 //! `put` keeps the same if root runs it.

@@ -196,7 +196,7 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
 fn where_lost(damage: &Damage) -> String {
     let kept: Vec<String> = damage.revisions.iter().map(short).collect();
     match (damage.now, kept.is_empty()) {
-        (true, true) => "in its present state, in no snapshot".to_owned(),
+        (true, true) => "in its present state; no snapshot lost it".to_owned(),
         (true, false) => format!("in its present state, and in snapshot {}", kept.join(", ")),
         (false, _) => format!("in snapshot {}", kept.join(", ")),
     }

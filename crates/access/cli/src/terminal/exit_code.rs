@@ -24,7 +24,7 @@ pub(crate) enum ExitCode {
     Damaged = 5,
     /// The disk or the quota is full.
     NoSpace = 6,
-    /// Another process has the vault open and does not answer, or something is busy.
+    /// Something is in use or being changed: the vault, a mount, a remote.
     InUse = 7,
     /// Not permitted.
     Permission = 8,
@@ -76,7 +76,7 @@ impl ExitCode {
             Self::Damaged => "something is damaged or was tampered with",
             Self::NoSpace => "the disk or the quota is full",
             Self::InUse => {
-                "busy: a process has the vault open and does not answer, or programs use the mount"
+                "busy: in use or being changed, for example the vault, a mount or a remote; the message says what"
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",

@@ -46,7 +46,10 @@ pub(crate) fn execute(session: &Session, request: &VerifyRequest) -> Result<Resp
             let odd = filesystem.odd_segment_folders()?.into_iter();
             problems.extend(odd.map(|odd| FileProblem {
                 file: odd.shown_path(),
-                what: format!("it is {}: the segments in it are missing", odd.what),
+                what: format!(
+                    "it is {}; the segments that belong there are missing",
+                    odd.what
+                ),
             }));
             problems.extend(record_problems(session)?);
             problems.into()

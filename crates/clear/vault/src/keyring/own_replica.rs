@@ -59,8 +59,8 @@ impl Files {
     /// Unlocks the header with the secret alone. Where that fails, and the replica file is of another vault than the header, one of
     /// them was replaced, and the secret need not be wrong.
     pub(crate) fn unlock(&self, secret: &Secret) -> Result<Keyring> {
-        let failed = match strongroom_crypto::unlock(&self.header, secret, None) {
-            Err(error @ UnlockError::WrongSecret { .. }) => error,
+        let kind = match strongroom_crypto::unlock(&self.header, secret, None) {
+            Err(UnlockError::WrongSecret { kind }) => kind,
             unlocked => return Ok(unlocked?),
         };
         let header = Header::decode(&self.header).map(|header| header.header.vault);
@@ -69,10 +69,10 @@ impl Files {
             (Ok(header), Some(Ok(replica))) if header != replica.vault => Err(Error::Damaged {
                 what: HEADER,
                 why: format!(
-                    "it is from another vault than replica.json: one of the two was replaced; put the right file back ({failed})"
+                    "it is from another vault than replica.json, so one of the two files was replaced; put the right file back (the {kind} does not open the vault of this vault.json)"
                 ),
             }),
-            _ => Err(failed.into()),
+            _ => Err(UnlockError::WrongSecret { kind }.into()),
         }
     }
 

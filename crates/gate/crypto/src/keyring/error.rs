@@ -121,7 +121,7 @@ pub enum UnlockError {
     },
     /// Tampering or an older copy of the replica file: its device is no member any more.
     #[error(
-        "the device that replica.json names is no longer a member of the vault: replica.json is an older copy, or another device removed this device; run `strongroom repair`: it restores the saved copy, or adds this copy as a new device"
+        "the device that replica.json names is no longer a member of the vault: replica.json was replaced by an older one, or another device removed this device; run `strongroom repair`: it restores the saved replica.json, or makes this copy of the vault a new device"
     )]
     DeviceRemoved,
     /// Tampering or bug: the secrets of a new device that were handed over do not open for the device that it replaces.
@@ -214,8 +214,8 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys, and the device keys of this copy (replica.json) are not open: open them first, or add this \
-         copy as a device"
+        "only a device of this vault may change its keys, and the device keys of this copy (in replica.json) were not decrypted: decrypt them first, \
+         or add this copy as a device"
     )]
     NotADevice,
     /// Tampering or bug: a public key of the device that asks to join is none, so nothing could be granted to it.

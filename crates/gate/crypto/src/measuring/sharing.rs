@@ -7,9 +7,10 @@
 //!
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
-//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. At each measured size, the way
-//!      that a boundary selects may be slower than the other way. The boundary is chosen that has the least sum of
-//!      these slowdowns over all measured sizes. So a disturbed measurement changes the sum only by its own share.
+//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. For each boundary and each
+//!      measured size, the slowdown is how much slower the way prescribed for that size (one thread, or the pool) is than
+//!      the other way; 0 if it is faster. The chosen boundary is the one with the least sum of slowdowns over all
+//!      measured sizes. So a disturbed measurement changes the sum only by its own share.
 
 use std::time::Duration;
 
