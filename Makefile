@@ -108,6 +108,7 @@ profile: setup ## where the time of one row of the bench goes: make profile ROW=
 	tools/profile.sh $(or $(ROW),create) $(INTO)
 
 bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, requests, bytes, memory; half an hour; INTO=folder saves it (root)
+	cargo build --release --locked -p strongroom-server
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
 server-bench: build ## a server beside nginx and the disk: small and large objects, publications, 10,000 devices that wait, memory; 20 minutes; INTO=folder saves it

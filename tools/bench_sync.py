@@ -5,14 +5,14 @@
 
     transfer    20 × 500 KB, 100 × 100 KB, 1000 × 10 KB, up and down: Strongroom, one plain object, rclone, rclone crypt, restic, syncthing
     change      pull with nothing new; one small file and ten files pushed and pulled: every request
-    visible     time from fsync in one mount until the change is read in another, at two delays
+    visible     time from fsync in one mount until the change is read in another, through the store and through a server, at two delays
     idle        a mount with --sync without changes, compared with one without a remote
     local       the same comparison for rows of the local bench, while their writes are uploaded
     large       100,000 files and 5 GiB: first push, clone with content and without, ten files changed, listed, evicted, read again; no rate limit
     million     the same with 1,000,000 files of 200 bytes; only if it is named
     busy        two mounts with 50 edits a minute each for ten minutes: they must end equal, without a conflict; memory
 
-The store is an S3 server in a network namespace, behind `tc tbf`; a relay adds delays. Everything runs in separate namespaces, so no
+The store is an S3 server in a network namespace, behind `tc tbf`; a relay adds delays; strongroom-server runs beside this program. Everything runs in separate namespaces, so no
 packet reaches a real network. Downloaded data is compared. --into writes README.md and figures.json into FOLDER, and keeps the results
 of other parts there; --json prints the figures. --quick runs a tenth. Exits with 1 if a byte is wrong; times never decide.
 
@@ -40,9 +40,11 @@ from pathlib import Path
 
 from object_store import ObjectStore, Relay
 from scale import machine
+from server_process import Server
 from sync_line import BINARY, FAR, ROOT, Cost, World, compare, make, peak_mib, serves, status_mib, until, write
 from sync_peers import CURL, TOOLS, Syncthing
 
+SERVER = os.environ.get("STRONGROOM_SERVER", str(ROOT / "target/release/strongroom-server"))
 SCENARIOS = {"20 × 500 KB": (20, 500_000), "100 × 100 KB": (100, 100_000), "1000 × 10 KB": (1000, 10_000)}
 DELAYS_MS = (0, 50)
 MIB, GIB = 1 << 20, 1 << 30
@@ -171,26 +173,49 @@ def percentile(ordered, hundredths):
 
 
 def visible(world):
+    """Through the object store, and through a server of our own on this side of the line, each behind a relay that delays."""
     rows = []
     world.figures["visible"] = {}
-    for delay in DELAYS_MS:
+    server = Server(world.place, SERVER)
+    try:
+        for delay in DELAYS_MS:
+            for through in ("store", "server"):
+                name = f"{through}{delay}"
+                took = seen_in_another(world, name, visible_url(world, server, through, delay, name))
+                world.figures["visible"][name] = took
+                rows.append([THROUGH[through], f"{delay} ms", f"{percentile(took, 50):.2f}", f"{percentile(took, 99):.2f}", len(took)])
+    finally:
+        server.kill()
+    says = "The object store does not notify, so it is asked once a second. The server notifies; the bounds of the design are for it: 0.5 s on loopback, 1 s at 50 ms."
+    world.part("visible", "From `fsync` in one mount until it is read in another", says, ["through", "round trip", "p50, s", "p99, s", "files"], rows)
+
+
+THROUGH = {"store": "S3 server, over the line", "server": "`strongroom-server`, on loopback"}
+
+
+def visible_url(world, server, through, delay, name):
+    """A vault of its own there, seen through a relay."""
+    if through == "store":
         relay = Relay(world.store.port, FAR, delay / 2000)
-        at = two_mounts(world, f"visible{delay}", world.url(world.bucket(), "127.0.0.1", relay.own_port))
-        took = []
-        for number in range(5 if world.arguments.quick else 50):
-            content = os.urandom(4096)
-            write(at[0] / f"file{number}", content)
-            begun = time.monotonic()
-            until("it is visible", lambda: is_there(at[1] / f"file{number}", content), 0.005)
-            took.append(time.monotonic() - begun)
-            time.sleep(random.random())
-        for where in at:
-            world.umount(where)
-        took.sort()
-        world.figures["visible"][str(delay)] = took
-        rows.append([f"{delay} ms", f"{percentile(took, 50):.2f}", f"{percentile(took, 99):.2f}", len(took)])
-    says = "Through the object store, which is asked once a second and does not notify. The bounds of the design, 0.5 s and 1 s, are for a server that notifies."
-    world.part("visible", "From `fsync` in one mount until it is read in another", says, ["round trip", "p50, s", "p99, s", "files"], rows)
+        return world.url(world.bucket(), "127.0.0.1", relay.own_port)
+    relay = Relay(server.port, "127.0.0.1", delay / 2000)
+    return server.url_of(f"{name}/vault", server.add_account(name), relay.own_port)
+
+
+def seen_in_another(world, name, url):
+    """Seconds until each file is read in the other mount, in order of length."""
+    at = two_mounts(world, f"visible-{name}", url)
+    took = []
+    for number in range(5 if world.arguments.quick else 50):
+        content = os.urandom(4096)
+        write(at[0] / f"file{number}", content)
+        begun = time.monotonic()
+        until("it is visible", lambda: is_there(at[1] / f"file{number}", content), 0.005)
+        took.append(time.monotonic() - begun)
+        time.sleep(random.random())
+    for where in at:
+        world.umount(where)
+    return sorted(took)
 
 
 class Many:

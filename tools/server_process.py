@@ -79,8 +79,8 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
 
-    def url_of(self, path, token):
-        """The URL of a vault for a device."""
+    def url_of(self, path, token, port=None):
+        """The URL of a vault for a device; through a relay at `port` if there is one."""
         parts = urllib.parse.urlsplit(self.url)
         query = f"?fingerprint={self.fingerprint}" if self.fingerprint else ""
-        return f"{parts.scheme}://{token}@{parts.netloc}/{path}{query}"
+        return f"{parts.scheme}://{token}@{parts.hostname}:{port or parts.port}/{path}{query}"

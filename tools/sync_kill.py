@@ -180,7 +180,8 @@ class Devices:
         for vault in self.vaults:
             # What is not here keeps what was retired from going.
             self.run("evict", "--undo", "-q", vault, *self.secret())
-        for number in range(DEVICES):
+        # A device whose content came back may publish what it compacts then; the first one, which prunes, has to know of it.
+        for number in (*range(DEVICES), 0):
             self.sync(number)
         for path in self.remote.rglob(".new-*"):
             # What a killed device was writing goes once it is a day old.

@@ -14,12 +14,18 @@ CURL = ["curl", "-sSf", "-H", f"Authorization: {SIGNED}", "-H", "Expect:"]
 
 
 class Strongroom:
+    """The first push of a vault, and a new device."""
+
     def __init__(self, world, files, number):
         self.world, self.files, self.vault, self.other = world, files, world.place / f"vault{number}", world.place / f"clone{number}"
         self.url = world.url(world.bucket())
         world.init(self.vault)
-        world.strongroom("put", "-q", files, f"{self.vault}:/")
         world.strongroom("remote", "add", self.vault, "store", self.url)
+        self.make_known()
+        world.strongroom("put", "-q", files, f"{self.vault}:/")
+
+    def make_known(self):
+        pass
 
     def up(self):
         return self.world.measured_strongroom("push", "-q", self.vault)
@@ -34,6 +40,20 @@ class Strongroom:
         compare(made, back / self.files.name)
         for vault in (self.vault, self.other):
             shutil.rmtree(vault)
+
+
+class Known(Strongroom):
+    """A push and a pull between two devices that have synced before."""
+
+    def make_known(self):
+        self.world.strongroom("push", "-q", self.vault)
+        super().down()
+        for each in (self.other, self.vault, self.other):
+            self.world.strongroom("sync", "-q", each)
+        self.world.strongroom("device", "accept", self.vault)
+
+    def down(self):
+        return self.world.measured_strongroom("pull", "-q", self.other)
 
 
 class Plain:
@@ -110,7 +130,7 @@ class Restic:
         compare(made, self.back / self.files.relative_to("/"))
 
 
-TOOLS = {"Strongroom": (Strongroom, None), "one plain object": (Plain, "curl"), "rclone": (Rclone, "rclone"), "rclone crypt": (RcloneCrypt, "rclone"), "restic": (Restic, "restic")}
+TOOLS = {"Strongroom": (Strongroom, None), "Strongroom, both devices known": (Known, None), "one plain object": (Plain, "curl"), "rclone": (Rclone, "rclone"), "rclone crypt": (RcloneCrypt, "rclone"), "restic": (Restic, "restic")}
 
 
 class Syncthing:

@@ -180,8 +180,8 @@ def main():
     case("chain-foreign", "1.9.2", "belong to another vault", "that of a vault of his", chain(other))
 
     # (g), (h): old files put back
-    case("old-replica", "1.8.6", "removed from the vault", "beside the header of now", files={"replica.json": old_replica})
-    case("old-replica-everywhere", "1.8.6", "removed from the vault", "in every place where one may be", files={
+    case("old-replica", "1.8.6", "no longer a member of the vault", "beside the header of now", files={"replica.json": old_replica})
+    case("old-replica-everywhere", "1.8.6", "no longer a member of the vault", "in every place where one may be", files={
         "replica.json": old_replica, "replica.json.next": old_replica, "replica.json.saved": old_replica})
     case("old-replica-dressed", "1.8.1", "does not belong to this vault", "the old device as if sealed in epoch 1", files={
         "replica.json": replica(vault, 0, epoch_keys[0], id_key, device, metadata_key, 2, "dressed", said_epoch=1)})

@@ -339,7 +339,7 @@ pub(crate) unsafe fn goes_on(
     }
 }
 
-/// Reads everything that the vault holds: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
+/// Reads everything in the vault folder: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
 /// lost something. `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call,
 /// that fails with -ECANCELED.
 #[unsafe(no_mangle)]

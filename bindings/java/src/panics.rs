@@ -1,6 +1,6 @@
-//! Panics on purpose, so that the tests can see what becomes of a panic. No jar has it.
+//! Panics on purpose, so that the tests can see how a panic is handled. No jar has it.
 //!
-//! Takes   what the panic says, and who is asked before
+//! Takes   the message of the panic, and a function that is called before
 //! Gives   nothing
 
 use jni::objects::{JByteArray, JClass, JObject};

@@ -61,7 +61,7 @@ mod _native {
 
     /// Runs when the module is loaded.
     #[pymodule_init]
-    fn begin(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    fn set_panic_hook(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         super::calls::hide_messages_of_panics();
         Ok(())
     }

@@ -104,7 +104,7 @@ pub(crate) struct Verified<'py> {
     damaged: Vec<(Bound<'py, PyBytes>, String, bool)>,
 }
 
-/// Reads everything that the vault holds.
+/// Reads everything in the vault folder.
 #[pyfunction]
 #[pyo3(signature = (vault, *, deep, resume, progress))]
 pub(crate) fn verify<'py>(

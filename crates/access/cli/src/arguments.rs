@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Unmounts a vault; returns when everything is stored and the process of the mount has ended
     #[command(after_help = help::umount())]
     Umount(Umount),
-    /// Keeps a vault open in the background, so that commands need no passphrase or key for a while
+    /// Keeps a vault open in the background, so that most commands need no passphrase or key for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
     /// Locks a vault again after `unlock`; returns when everything is stored and no process has the keys
@@ -150,7 +150,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom device list photos\n  strongroom device add photos"
     )]
     Device(Device),
-    /// Copies a vault into a folder that opens with the same keys; the vault may be in use
+    /// Copies a vault into a folder; the copy opens with the same keys. The vault may be in use
     #[command(after_help = help::backup())]
     Backup(Backup),
     /// Adds, lists, removes and checks remotes: places outside the vault folder (another disk, a server, an object store) that store
@@ -183,7 +183,8 @@ pub(crate) enum Command {
     /// Creates a vault from a remote, with all snapshots; the copy is a new device of the vault
     #[command(after_help = help::clone())]
     Clone(Clone),
-    /// Reads everything in a vault and names damaged files; exits with 14 if there are any
+    /// Reads everything in a vault, except content that is only at remotes, and names damaged files; exits with 14 if
+    /// there are any
     #[command(after_help = help::verify())]
     Verify(Verify),
     /// Repairs the damage that verify finds; exits with 14 if something stays lost
@@ -260,9 +261,9 @@ pub(crate) enum Suite {
 /// How new content is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HowCompressed {
-    /// No compression: stored lengths reveal nothing about the content
+    /// No compression: stored lengths do not show how well content could be compressed
     None,
-    /// zstd, where it saves an eighth of a block: stored lengths reveal something about the content
+    /// zstd, for each block that becomes at least an eighth shorter: stored lengths show how well content could be compressed
     Zstd,
 }
 
@@ -275,7 +276,8 @@ impl From<HowCompressed> for strongroom::Compression {
     }
 }
 
-/// Arguments of `init`. The secrets of a vault that exists are refused with a reason, and not listed.
+/// Arguments of `init`. The options that name a secret of an existing vault are hidden in the help; `init` refuses them
+/// and says why.
 #[derive(Args, Debug)]
 #[command(mut_args(|argument| match argument.get_id().as_str() {
     "recovery_code" | "identity" | "fingerprint" | "accept_older" => argument.hide(true),
@@ -322,10 +324,10 @@ pub(crate) struct Mount {
     pub(crate) sync: bool,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// What the program starts itself with
+    /// Set by the program when it starts itself in the background
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
-    /// How much it shall log: the count of -v
+    /// How much the background process logs: the number of -v options
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) log_verbosity: u8,
     /// Options, separated by commas: ro (read only), allow-other (other users may use the mount), uid=N, gid=N and umask=OCTAL
@@ -502,7 +504,7 @@ pub(crate) struct Info {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the passphrase, and verify what is shown
+    /// Verify what is shown; asks for the passphrase, unless a process has the vault open
     #[arg(long)]
     pub(crate) unlock: bool,
     /// Forget which vaults were seen at this path, and their last states

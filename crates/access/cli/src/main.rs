@@ -3,7 +3,8 @@
 //!
 //! Takes   a command line
 //! Gives   exit codes that never change (`terminal/exit_code.rs`), messages that say what to do next
-//! Never   shows a secret, accepts one in arguments or environment, or leaves a core dump on the disk
+//! Never   shows a secret that it was given, or leaves a core dump on the disk. Never accepts, in arguments or
+//!         environment, a secret that unlocks a vault
 #![forbid(unsafe_code)]
 
 mod arguments;

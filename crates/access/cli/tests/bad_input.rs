@@ -173,7 +173,11 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
     harmed(&place, |w| cut(&w.join("vault.json"), 1000));
     refused(&place, 5, "damaged vault.json");
     // Failed before: "restore it from a backup", and no word of what mends it.
-    refused(&place, 5, "`strongroom repair` restores its second copy");
+    refused(
+        &place,
+        5,
+        "`strongroom repair` restores it from its second copy",
+    );
     place.keyed(&["repair", "w"]);
     place.keyed(&["ls", "w"]);
     harmed(&place, |w| cut(&w.join("vault.json"), 0));

@@ -25,7 +25,7 @@ fn an_older_folder_is_refused_with_5_and_accepted_by_order() {
         &["info", "v", "--unlock"],
     ] {
         let message = place.keyed_fails(5, command);
-        assert!(message.contains("last seen at 2"), "{message}");
+        assert!(message.contains("Last seen at 2"), "{message}");
         assert!(message.contains("--accept-older"), "{message}");
     }
     assert_eq!(place.keyed(&["ls", "v", "--accept-older"]), "");

@@ -1,12 +1,12 @@
-//! Knows whether the kernel may still take in an answer that is older than a change.
+//! Knows whether the kernel may still put into its cache an answer that was made before a change.
 //!
 //! Takes   the beginning and the end of each request whose answer describes a node
 //! Gives   whether such an answer may undo the notification of a change
 //! Never   waits
 //!
-//! The kernel takes an answer in after the mount has sent it. It passes over an answer to LOOKUP and READDIRPLUS if there was a
-//! notification of the node since the request, but it can note that only of a node that it knows. An answer to a request that
-//! changes a node it always believes.
+//! The kernel processes an answer some time after the mount has sent it. It ignores an answer to LOOKUP or READDIRPLUS
+//! if, since the request, it was notified about the node; but it can remember a notification only for a node that it
+//! already knows. It always accepts an answer to a request that changes a node.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

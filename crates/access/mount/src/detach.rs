@@ -2,7 +2,8 @@
 //!
 //! Takes   the mount point, absolute and free of links
 //! Gives   nothing; returns once the kernel has removed the mount from the path
-//! Never   follows a link at the end of the path, or takes an `OwnMount` for another file system that is mounted there
+//! Never   follows a link at the end of the path. Never unmounts another file system that is mounted at the path of an
+//!         `OwnMount`
 
 use std::io;
 use std::os::fd::OwnedFd;

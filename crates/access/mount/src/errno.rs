@@ -1,4 +1,4 @@
-//! Turns errors of the file system into the error numbers that programs know. No other file does that.
+//! Turns errors of the file system into the error numbers that programs know. No other file of this crate does that.
 //!
 //! Takes   a `strongroom::filesystem::Error`
 //! Gives   a `fuser::Errno`; a fault that operators should know of is logged, by inode and offset and never by name
@@ -38,7 +38,9 @@ fn number(error: &Error) -> Errno {
         Error::NoSpace => Errno::ENOSPC,
         Error::QuotaExceeded => Errno::EDQUOT,
         Error::ReadOnly | Error::InSnapshot => Errno::EROFS,
-        // Failed, Metadata, Segments, Damaged, OnlyAtRemote, LostAtRemote and whatever is added later.
+        // Content that only a remote has, which did not give it; or that the remotes have lost.
+        Error::OnlyAtRemote(_) | Error::LostAtRemote(_) => Errno::EIO,
+        // Failed, Metadata, Segments, Damaged and whatever is added later.
         _ => Errno::EIO,
     }
 }

@@ -1,4 +1,4 @@
-//! Closes the files that a background process inherited from its caller without need.
+//! Closes the files that a background process inherited from its caller and does not need.
 //!
 //! Takes   the paths that the process was given, some of which may name such a file (`/dev/fd/N`)
 //! Gives   a process that has only its standard streams and those files open

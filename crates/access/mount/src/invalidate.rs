@@ -1,9 +1,10 @@
-//! Makes the kernel drop its cache of what other processes changed, before their calls return.
+//! Makes the kernel drop cached data that other processes change, before their calls return.
 //!
 //! Takes   changes made through the vault by the library or by another process; and ranges whose unsent data the kernel
 //!         should send
-//! Gives   nothing; returns, or calls `then`, once the kernel has dropped its cache of them and has sent what programs wrote. If an
-//!         answer is under way that is older than the change, the kernel hears of the change again until it cannot undo it any more
+//! Gives   nothing; returns, or calls `then`, once the kernel has dropped the cached data and has sent the data that
+//!         programs wrote. If an answer that is older than the change is under way, the kernel is notified again, until that
+//!         answer can no longer undo the notification
 //! Never   drops content on an event loop or a worker, or with a lock held: the kernel may meanwhile wait for a request
 //!         to this mount (invariant 5 of the crate)
 //!

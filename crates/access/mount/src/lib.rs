@@ -3,11 +3,12 @@
 //! Takes   a `strongroom::filesystem::Filesystem`, a folder and `MountOptions`
 //! Gives   a `Mounted` that ends when the drive is unmounted, with everything durable
 //! Never   sees a key or a sealed byte, decides POSIX semantics, or holds a lock while it calls the kernel
-//! Spec    docs/adr and ARCHITECTURE.md, "mount"
+//! Spec    docs/adr; ARCHITECTURE.md, "I want to …"
 //!
 //! Invariants
-//!  (1) At least one event loop is listening, unless `QUEUED_BYTES_MAX` of writes wait: then further writes wait on their
-//!      loops. Any other request that may wait is answered by a worker, or by a loop while another one listens.  [pool, content]
+//!  (1) At least one event loop is listening, unless `QUEUED_BYTES_MAX` bytes of writes are queued for workers: then
+//!      further writes are carried out on the loops that received them, which may wait. Any other request that may wait
+//!      is answered by a worker, or by a loop while another loop listens.                [pool, content]
 //!  (2) Each positive entry in a reply holds one reference until the kernel's FORGET for it, or until the
 //!      end of the mount.                                                                [references]
 //!  (3) The kernel remembers ENOSYS for a whole connection: only requests that are never wanted get it.    [adapter]

@@ -1,4 +1,4 @@
-//! Every bound of the mount, in one place.
+//! The bounds of the mount, except those that one file alone uses: they are at the head of that file.
 
 use std::time::Duration;
 

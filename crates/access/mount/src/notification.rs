@@ -2,7 +2,7 @@
 //!
 //! Takes   a name in a directory, or a node and a range of its content
 //! Gives   whether the kernel knew the name or the node
-//! Never   hides that, as the notifier of `fuser`, the FUSE library, does: see `answers.rs` for why it matters
+//! Never   hides that. The notifier of `fuser`, the FUSE library, does hide it; `answers.rs` says why it matters
 
 use std::fs::File;
 use std::io;

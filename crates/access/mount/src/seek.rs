@@ -6,8 +6,8 @@
 //!
 //! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The kernel
 //! asks for data and holes without sending such bytes first. The mount cannot know of mappings, because files are opened
-//! without a request. So before a reply names a hole, the kernel is made to drop its pages there, and it sends the written
-//! ones first.
+//! without a request. So before a reply names a hole, the kernel is made to drop its pages there, and it first sends the
+//! written ones.
 
 use std::ops::Range;
 use std::sync::Arc;

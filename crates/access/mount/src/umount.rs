@@ -1,6 +1,6 @@
 //! Unmounts from another process, and waits for the process of the mount.
 //!
-//! Takes   the folder, and a function that hears what is waited for and decides for how long
+//! Takes   the folder, and a function that is called with the reason of each wait, and decides how long to wait
 //! Gives   nothing; returns once the process of the mount has made everything durable and has ended
 //! Never   signals or kills that process, or waits without a report of the reason
 

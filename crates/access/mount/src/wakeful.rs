@@ -6,7 +6,7 @@
 //! Never   keeps that file open on a quiet mount; never makes a mount fail: without permission, requests are only slower
 //! Spec    docs/adr/0006
 //!
-//! A request costs two wake-ups: that of the event loop and that of the caller. On a virtual machine, a wake-up of a
+//! A request costs two wake-ups: one of the event loop and one of the caller. On a virtual machine, a wake-up of a
 //! halted processor costs more than all the work of the request.
 
 use std::fs::{File, OpenOptions};

@@ -6,8 +6,9 @@
 //! Never   drains, appends or commits: the modules that use it do
 //!
 //! Lock order, outermost first:
-//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (mutations hold it shared, barriers and transactions
-//!   exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → lock of the open transaction (`store.lock()`) → `Node::lock`
+//!   `hold_revisions` (no revision is taken or removed meanwhile) → the intent log → barrier gate (mutations hold it
+//!   shared, barriers and transactions exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → lock of the open
+//!   transaction (`store.lock()`) → `Node::lock`
 //! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Code that
 //! moves blocks out of segments takes `RoomState::reclaiming` before the gate. All other locks are held for memory work
 //! only, and are taken after these.

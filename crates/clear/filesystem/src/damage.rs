@@ -1,4 +1,4 @@
-//! Translates blocks that do not open into what people know: byte ranges of files, and the files' paths.
+//! Translates blocks that do not open into terms that people know: byte ranges of files, and the files' paths.
 //!
 //! Takes   numbers of blocks
 //! Gives   ranges of nodes, and the paths of nodes

@@ -1,4 +1,4 @@
-//! Every bound of the file system, in one place.
+//! The bounds of the file system, except those that one file alone uses: they are at the head of that file.
 
 use std::time::Duration;
 

@@ -11,13 +11,13 @@ pub enum Error {
     #[error("{0}")]
     Damaged(&'static str),
     /// Environment or tampering: a block that a tree names is missing.
-    #[error("a block that it refers to is missing")]
+    #[error("a block that a tree of a snapshot refers to is missing")]
     MissingBlock,
     /// Tampering: a revision whose signature is by no device of this vault.
-    #[error("a revision is forged: no device of this vault signed it")]
+    #[error("a snapshot is forged: no device of this vault signed it")]
     Forged,
     /// Caller: no such revision.
-    #[error("there is no such revision")]
+    #[error("there is no such snapshot")]
     UnknownRevision,
     /// Caller: a message or tag that cannot be kept.
     #[error("{0}")]

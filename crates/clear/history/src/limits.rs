@@ -1,4 +1,4 @@
-//! Every bound of the history, in one place.
+//! The bounds of the history, except those that one file alone uses: they are at the head of that file.
 
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 

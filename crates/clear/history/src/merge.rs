@@ -9,7 +9,8 @@
 //!  (1) Content that one side wrote and the other did not have is in the result, under its name or a conflict name.   [11.6.2]
 //!  (2) If mine changed nothing, the result is theirs.                                                              [11.6.3]
 //!  (3) The result is a tree: each directory has one name, and a path up to the root.
-//!  (4) What the plan expects of a name is the first answer, by which it was decided: the living state changes meanwhile. [11.6.5]
+//!  (4) For each name, the plan expects the result of the first look-up of that name, because the decision was based on
+//!      that result. The state may change while the plan is made.                                               [11.6.5]
 
 mod nodes;
 

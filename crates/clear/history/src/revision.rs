@@ -116,7 +116,7 @@ impl RevisionBody {
             return Err(Error::Invalid("the message is longer than 16 KiB"));
         }
         if self.tags.len() > TAGS_MAX {
-            return Err(Error::Invalid("a revision has at most 32 tags"));
+            return Err(Error::Invalid("a snapshot has at most 32 tags"));
         }
         let sound = |tag: &String| {
             !tag.is_empty()
@@ -166,7 +166,9 @@ impl RevisionBody {
         let mut decoder = Decoder::new(WHAT, bytes);
         decoder.array_exact(10)?;
         if decoder.unsigned()? != FORMAT {
-            return Err(Error::Damaged("a revision has an unknown format"));
+            return Err(Error::Damaged(
+                "the record of a snapshot has an unknown format",
+            ));
         }
         let vault = VaultId(*decoder.bytes_exact()?);
         let mut parents = Vec::new();
@@ -198,8 +200,9 @@ impl RevisionBody {
             message,
             tags,
         };
-        body.check()
-            .map_err(|_| Error::Damaged("a revision has a value that is not allowed"))?;
+        body.check().map_err(|_| {
+            Error::Damaged("the record of a snapshot has a value that is not allowed")
+        })?;
         Ok(body)
     }
 }

@@ -1,9 +1,9 @@
-//! Finds out which trees are whole, and which files of the others are damaged; visits a shared node once, unless something below it
-//! is damaged.
+//! Finds out which trees are whole, and which files are damaged in the trees that are not. Visits a shared node once,
+//! unless something below it is damaged.
 //!
 //! Takes   roots of trees, the blocks, and the ids of those blocks of content that do not open
 //! Gives   the blocks that each node refers to; whether a tree is whole; the damaged paths
-//! Never   visits the nodes below a node a second time if that node and all of them are sound
+//! Never   visits the nodes below a node a second time if the node and all nodes below it are sound
 //! Spec    spec/6-history.md, section 6.3; spec/7-recovery.md
 //!
 //! Invariants

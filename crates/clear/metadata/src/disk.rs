@@ -1,7 +1,7 @@
 //! The state of a store's files: counts, the reserve of disk space, and the observer of the disk.
 //!
-//! Takes   what the SQLite layer in `vfs` is about to do to a file
-//! Gives   permission to do it, and the counts
+//! Takes   an operation that the SQLite layer in `vfs` is about to carry out on a file
+//! Gives   permission for it, and the counts
 //! Never   opens the database, its log or its index: only the file handles of `vfs` touch them
 //! Spec    spec/4-metadata.md, 4.8 and 4.9
 //!

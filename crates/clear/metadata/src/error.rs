@@ -18,7 +18,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Caller: the key is not this database's, or what proves its pages is damaged; the two cannot be told apart.
     #[error(
-        "the database does not open: either this is not its metadata key, or its first page or the header of its page tree is damaged"
+        "the database does not open: the metadata key that was used is not the key of this database, or a part of the database is damaged (its first \
+         page, or the header of its page tree)"
     )]
     WrongKey,
     /// Environment or tampering: a page or row is not as it was written.

@@ -1,4 +1,5 @@
-//! The metadata of a vault in one encrypted SQLite database: the only crate that writes SQL.
+//! The metadata of a vault in one encrypted SQLite database. Of the other crates of the
+//! product only the server writes SQL, for a database of its own.
 //!
 //! Takes   the vault folder, the metadata key, and typed rows
 //! Gives   typed rows; commits that a crash keeps whole or drops whole

@@ -1,4 +1,4 @@
-//! Every bound of the metadata store, in one place.
+//! The bounds of the metadata store, except those that one file alone uses: they are at the head of that file.
 
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 

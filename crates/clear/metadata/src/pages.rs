@@ -1,7 +1,7 @@
 //! Checks that all pages that a store reads are of one state, the newest committed one, whichever file they come from.
 //!
 //! Takes   the key of a database, the contents of its files when it opens, then each write to database and log
-//! Gives   permission to use what was read, or a refusal; the seal of each commit; a file with one leaf for each page
+//! Gives   permission to use the pages that were read, or a refusal; the seal of each commit; a file with one leaf for each page
 //! Never   reads or writes the database or its log
 //! Spec    spec/4-metadata.md, 4.12
 //!
@@ -10,7 +10,8 @@
 //!      holds the leaf of that older version.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them is removed.                                                         [4.12.6]
-//!  (3) No frame is written behind `LOG_FRAMES_MAX`, of whatever part of a commit. So what lies there belongs to no commit.
+//!  (3) No frame is written after the first `LOG_FRAMES_MAX` frames of the log, whichever part of a commit it would
+//!      belong to. So bytes after those frames belong to no commit.
 
 pub(crate) mod frames;
 pub(crate) mod log_layout;

@@ -1,7 +1,7 @@
 //! An open metadata database: its writing connection, its readers and its log.
 //!
 //! Takes   the vault folder and the metadata key
-//! Gives   `Transaction`s on the one writing connection and `Reader`s beside it
+//! Gives   `Transaction`s on the one writing connection, and `Reader`s at the same time
 //! Never   opens a file of the database except through `vfs`, or lets a page reach the disk unencrypted
 //! Spec    spec/4-metadata.md
 //!

@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Environment, or as that says.
+    /// The side that the inner error names.
     #[error("{0}")]
     Remote(#[from] strongroom_remote::Error),
     /// Caller: there is no vault at that remote.
@@ -16,10 +16,10 @@ pub enum Error {
     /// Caller: the remote belongs to another vault.
     #[error("the remote belongs to another vault")]
     OtherVault,
-    /// Caller: it is of this vault, and another one than was added under this name.
+    /// Caller: the remote is of this vault, but it is not the one that was added under this name.
     #[error(
-        "another remote of this vault is at this address, not the one that was added under this name: make that one available again, or \
-         add the present one under another name"
+        "the remote at this address is not the one that was added under this name, but another remote of this vault: make the earlier remote available \
+         again, or add the present one under another name"
     )]
     OtherRemote,
     /// Caller: it was made by a newer version.
@@ -44,28 +44,30 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
-    /// Tampering: what a remote showed once is not there any more.
+    /// Tampering: a publication that a remote once showed is not there any more.
     #[error(
-        "this device saw a newer state of the remote: publication {number} is missing. An older copy of the remote was put in its \
-         place, or the remote hides newer publications. To continue from what it has now, run `strongroom remote remove`, then `strongroom \
+        "this device saw a newer state of the remote: publication {number} (the record of a push) is missing. An older copy of the remote was put in \
+         its place, or the remote hides newer publications. To continue from what it has now, run `strongroom remote remove`, then `strongroom \
          remote add`"
     )]
     WentBack {
         /// The number of the publication.
         number: u64,
     },
-    /// Tampering: it goes on from another state than this device has seen.
+    /// Tampering: the log continues from another state than this device has seen.
     #[error(
-        "from publication {number} on, the remote shows a different history than this device saw. An older copy of the remote was put \
-         in its place and other devices continued there, or the remote shows each device a different history. To join what it has now, run \
+        "from publication {number} (the record of a push) on, the remote shows a different history than this device saw. An older copy of the remote \
+         was put in its place and other devices continued there, or the remote shows each device a different history. To join what it has now, run \
          `strongroom remote remove`, then `strongroom remote add`"
     )]
     Forked {
         /// The number of the first publication that is another one, as far as this device knows.
         number: u64,
     },
-    /// Caller: whoever made a publication has the keys, and is no device that this vault knows.
-    #[error("publication {number} at the remote is from a device that this vault does not know")]
+    /// Caller: a publication is sealed with the right keys, but signed by a device that this vault does not know.
+    #[error(
+        "publication {number} (the record of a push) at the remote is from a device that this vault does not know"
+    )]
     UnknownDevice {
         /// The number of the publication.
         number: u64,

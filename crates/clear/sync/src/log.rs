@@ -1,7 +1,8 @@
 //! Follows the log of a remote, its publications in order: which objects are live, and which pushes have not ended.
 //!
 //! Takes   verified publications, in the order of their numbers; the time
-//! Gives   whether a publication follows the one before it; the live objects after all of them; the pushes that may still go on
+//! Gives   whether a publication follows the one before it; the live objects after all of them; the pushes that may
+//!         still continue
 //! Never   checks whether a device is still a member: a removed one cannot open the publication that it would have to link to
 //! Spec    spec/11-sync.md, 11.3 and [11.4.8]
 

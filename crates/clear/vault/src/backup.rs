@@ -347,13 +347,16 @@ fn damaged(paths: &[String]) -> Error {
     if paths.len() > NAMED_MAX {
         named.push("…");
     }
+    let files = match paths.len() {
+        1 => "1 segment file is".to_owned(),
+        count => format!("{count} segment files are"),
+    };
     Error::Damaged {
         what: SEGMENTS,
         why: format!(
-            "{} of them are damaged or missing in the vault ({}). The backup is renewed, and keeps the copies that it had of them. \
+            "{files} damaged or missing in the vault ({}). The backup keeps the copies that it had of these files, and is up to date otherwise. \
              To mend the vault, copy those files from the folder `segments` of the backup into that of the vault, then run \
              `strongroom repair`",
-            paths.len(),
             named.join(", ")
         ),
     }

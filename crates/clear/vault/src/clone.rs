@@ -12,7 +12,8 @@
 //!      So a device that retires content later finds that object.                                              [11.9.1] [11.9.2]
 //!  (4) Segments that were not downloaded whole are known only by their tables of contents. A clone fails unless it finds
 //!      all that its snapshots name.
-//!  (5) A clone has every name that the published head has, or it fails.                                      [11.5.10]
+//!  (5) A clone has every name that the published head (the revision of the newest
+//!      complete push) has, or it fails.                                                            [11.5.10]
 
 use std::path::Path;
 

@@ -25,7 +25,7 @@ impl std::fmt::Debug for Counter {
 
 macro_rules! counters {
     ($($name:literal: $meaning:literal = $read:expr;)*) => {
-        /// Every number that is counted from when a vault is opened. Who shows the vault adds its own to them.
+        /// Every number that is counted from the opening of a vault. A mount adds numbers of its own to them.
         pub const COUNTERS: &[Counter] = &[
             $(Counter { name: $name, meaning: $meaning, read: $read },)*
         ];
@@ -35,7 +35,7 @@ macro_rules! counters {
 counters! {
     "metadata.transactions": "transactions committed to the database" = |c| c.metadata.commits;
     "metadata.statements": "SQL statements run" = |c| c.metadata.statements;
-    "metadata.checkpoints": "times the log was copied into the database" = |c| c.metadata.checkpoints;
+    "metadata.checkpoints": "times the write-ahead log (metadata.db-wal) was copied into metadata.db" = |c| c.metadata.checkpoints;
     "metadata.database_reads": "reads of metadata.db, a page each" = |c| c.metadata.disk.database.reads;
     "metadata.database_bytes_read": "bytes read from metadata.db" = |c| c.metadata.disk.database.bytes_read;
     "metadata.database_writes": "writes of metadata.db, a page each" = |c| c.metadata.disk.database.writes;
@@ -55,7 +55,7 @@ counters! {
     "segments.bytes_read": "bytes of sealed content read, alignment included" = |c| c.segments.bytes_read;
     "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
     "segments.came_back": "segments fetched from remotes because their content was needed" = |c| c.segments_came_back;
-    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites; blocks that a copied file shares with its source are not counted" = |c| c.blocks_sealed;
+    "filesystem.blocks_sealed": "blocks of content sealed when written content was stored, or when stored content was rewritten; blocks that a copied file shares with its source are not counted" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of these blocks before sealing; if they exceed what programs wrote, content was sealed twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;
@@ -63,7 +63,7 @@ counters! {
     "filesystem.extent_bytes": "bytes of memory that record where content is stored (present value)" = |c| c.extent_bytes as u64;
 }
 
-/// All of them, as they stand.
+/// All of them, with their present values.
 pub(crate) fn read(counters: &Counters) -> Vec<(String, u64)> {
     COUNTERS
         .iter()

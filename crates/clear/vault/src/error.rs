@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
     /// Environment: somebody else holds a lock on the file.
-    #[error("another open file has a lock on this file; wait with `lock`, or try again")]
+    #[error("this file is locked by somebody else who has it open; wait with `lock`, or try again")]
     Locked,
     /// Environment: the process that kept the lock has gone, so that others may have had it since.
     #[error(
@@ -128,12 +128,12 @@ pub enum Error {
     /// As that says: two devices did not pair.
     #[error("{0}")]
     Pairing(#[from] PairingError),
-    /// Environment: of two that create the same object at a remote, both were told that they had.
+    /// Environment: two tried to create the same object at a remote, and the remote confirmed it to both.
     #[error(
         "this remote lets two devices create the same object, so one device could overwrite what another published; use a remote that refuses to create an object whose name is taken"
     )]
     RemoteNotCreateOnly,
-    /// Caller: what is asked for takes content that is not here.
+    /// Caller: the operation needs content that is not here.
     #[error(
         "{} MiB of content are {what}: fetch them first with `strongroom evict --undo`",
         bytes.div_ceil(1 << 20)
@@ -141,17 +141,17 @@ pub enum Error {
     ContentAway {
         /// Sealed bytes of that content.
         bytes: u64,
-        /// Where it lies, and why that is in the way.
+        /// Where that content is, and why it is needed here.
         what: String,
     },
-    /// Environment: another device pushed what this one does not have.
+    /// Environment: another device pushed changes that this one does not have.
     #[error(
         "another device has pushed changes to this remote that this device does not have; run `strongroom sync` to fetch them first"
     )]
     RemoteAhead,
-    /// Environment: files change faster than what others pushed can be joined with them.
+    /// Environment: files here change faster than the changes of others can be joined with them.
     #[error(
-        "programs here keep changing files that another device changed, or another pull, a push or a backup runs beside this one; run `strongroom pull` again"
+        "the pull could not finish: programs on this device keep changing files that another device changed too, or another pull, a push or a backup is running at the same time; run `strongroom pull` again"
     )]
     RemoteBusy,
     /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
@@ -162,9 +162,9 @@ pub enum Error {
     NothingInCommon,
     /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
     #[error(
-        "this folder and a copy of it had the same device keys, and the copy has replaced them. To make this folder a device of its own, \
-         close the vault (`strongroom umount`, `strongroom lock`), then run `strongroom sync --accept-older` and unlock with the \
-         passphrase or another key"
+        "this folder and a copy of it had the same device keys. The copy has replaced these keys by new ones, so the keys of this folder no longer \
+         work. To make this folder a device of its own, close the vault (`strongroom umount`, `strongroom lock`), then run `strongroom sync \
+         --accept-older` and unlock with the passphrase or another key"
     )]
     DeviceReplaced,
     /// Environment: keys were removed, here or on another device, under which something is sealed here.
@@ -173,7 +173,7 @@ pub enum Error {
          again when `strongroom key rotate --status` reports that nothing is left to re-seal"
     )]
     KeysInUse,
-    /// Tampering: what a remote gave does not prove true.
+    /// Tampering: data from a remote failed verification.
     #[error("data from the remote failed verification: {0}")]
     RemoteUntrue(String),
     /// Caller: the name is none that a conflict gives.
@@ -194,9 +194,9 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
-    /// Caller: a function that hears of the progress of a call wants to move something to or from a remote by itself.
+    /// Caller: the progress function of a call wants to move something to or from a remote by itself.
     #[error(
-        "a progress function may not push, pull, sync, prune or evict: the call that it hears of is doing that; do it when that call has ended"
+        "a progress function may not push, pull, sync, prune or evict, because the call whose progress it reports is doing one of these; do it after that call has returned"
     )]
     CalledBack,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
@@ -294,7 +294,7 @@ pub enum Error {
     /// Caller: the secret opens no slot; see the text of the cause.
     #[error("{0}")]
     WrongSecret(String),
-    /// Caller: of a vault that lies at a remote a passphrase opens nothing; says what does.
+    /// Caller: a passphrase does not open the vault at a remote; the text says which secrets do.
     #[error("{0}")]
     PassphraseWithheld(String),
     /// Caller, or tampering: a passphrase slot wants more memory or time than is given unasked; see `Passphrase::allow_memory`.
@@ -313,7 +313,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, which is never part of a vault. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
+        "{file} is {what}, and no vault has that in this place. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.
@@ -329,7 +329,7 @@ pub enum Error {
     Provider(strongroom_crypto::ProviderError),
     /// Tampering, or a restored copy: the header is older than one that was seen here.
     #[error(
-        "vault.json is older than the one this folder had before (generation {found}, expected at least {seen}); put the newer file back, or restore the whole folder from one backup"
+        "vault.json is older than the one this folder had before: its change number (generation) is {found}, but at least {seen} is expected; put the newer file back, or restore the whole folder from one backup"
     )]
     GenerationBehind {
         /// The newest that was seen.
@@ -375,7 +375,7 @@ pub enum Error {
     },
     /// Tampering, or a restored copy: the header does not go on from the newest one that was seen here.
     #[error(
-        "vault.json is an older or foreign header: its membership chain lacks record {record}, which this folder had before; put the newer file back, or restore the whole folder from one backup"
+        "vault.json is an older or foreign header (of an earlier state, or of another vault): its list of added and removed devices and keys (the membership chain) lacks record {record}, which this folder had before; put the newer file back, or restore the whole folder from one backup"
     )]
     HeaderForeign {
         /// The place of the membership record that was seen.
@@ -400,7 +400,7 @@ pub enum Error {
     TagTaken {
         /// The tag.
         tag: String,
-        /// The beginning of the id of who has it.
+        /// The beginning of the id of the snapshot that has the tag.
         revision: String,
     },
     /// Caller: a revision that is not there, or not the only one that is meant; see the text.

@@ -8,7 +8,7 @@ use strongroom_filesystem as filesystem;
 
 use crate::Error;
 
-/// The same of what is wrong with a remote.
+/// The kind for an error of a remote.
 pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
     use std::io::ErrorKind as Kind;
     use strongroom_remote::Error as Remote;
@@ -31,7 +31,7 @@ pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind 
     }
 }
 
-/// The same of what the file system says.
+/// The kind for an error of the file system.
 pub(crate) fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
     use filesystem::Error as File;
     use std::io::ErrorKind as Kind;
@@ -62,8 +62,9 @@ pub(crate) fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
 }
 
 impl Error {
-    /// The number of `errno.h` for it, as Linux has it: for programs in other languages, which know errors by their numbers. That of
-    /// `io_kind`, but where POSIX tells more apart than `std` does.
+    /// The number of `errno.h` for it, as Linux has it: for programs in other languages, which know errors by their
+    /// numbers. It is the number of `io_kind`, except where POSIX distinguishes more than `std` does, and except for
+    /// content that is damaged or only at a remote: EIO, as on a mount.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -95,7 +96,7 @@ impl Error {
     }
 }
 
-/// The same of what the file system says: the numbers that a mount gives.
+/// The number for an error of the file system: the one that a mount gives.
 fn file_number(error: &filesystem::Error) -> i32 {
     use filesystem::Error as File;
     let number = match error {

@@ -1,6 +1,6 @@
 //! Carries out one request: the same way for the process that owns the vault and for its clients.
 //!
-//! Takes   a session and a request
+//! Takes   a session (what one user of the vault holds open, see `execute/session.rs`) and a request
 //! Gives   a response; before it, every observer of the vault was notified of every change
 //! Never   gives a response that is longer than a frame, which is one message on the owner's socket
 

@@ -315,7 +315,7 @@ impl Folder {
 
     /// Reads a small file, a record of a revision; `None` if there is none.
     pub(crate) fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.read_as(name, "record of a revision")
+        self.read_as(name, "record of a snapshot")
     }
 
     /// Reads a small file; `None` if there is none.

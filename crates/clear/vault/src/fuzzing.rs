@@ -1,7 +1,7 @@
 //! Lets the fuzzer of this repository reach the decoders of the owner's socket. Nothing else uses it.
 //!
 //! Takes   bytes as another process may send them
-//! Gives   whether they hold a message of that kind
+//! Gives   whether they hold a message of one kind, with a function for each kind; examples of each kind
 //! Never   belongs to the public API: any commit may change or remove it
 
 use serde::Serialize;

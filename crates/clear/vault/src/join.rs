@@ -5,7 +5,7 @@
 //! Never   holds the lock while a person is asked for a secret
 //!
 //! Invariants
-//!  (1) If two processes race for a vault, one becomes its owner and the other its client: a process that fails to get the lock
+//!  (1) If two processes race for a vault, one becomes its owner and the other its client. A process that fails to get the lock
 //!      tries the socket again, and so on, until one of the two works or `OWNER_WAIT` has passed.
 //!  (2) The owner drops the function that asks for the secret. A client keeps it, because it may have to take over.
 //!  (3) A process that handed the vault over on request keeps only its keys. So it can come back if the other process never takes

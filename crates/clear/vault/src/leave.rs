@@ -2,11 +2,12 @@
 //!
 //! Takes   the request of another process
 //! Gives   the vault closed, and the keys with which this process can come back
-//! Never   leaves while this process has a file open, carries out a request, makes a backup, has the vault mounted, or watches it for
-//!         changes; or waits for its clients
+//! Never   leaves while this process itself needs the vault: for an open file, a request, a backup, a mount, or a
+//!         subscription to changes. Never waits for its clients
 //!
-//! A push of this process may take hours: it begins again at the next owner, and sends nothing again that has arrived. An owner that
-//! only reads would refuse it: so it does not end for that one.
+//! A push of this process may take hours, so it does not prevent leaving: it begins again at the next owner, and sends
+//! nothing again that has arrived. An owner that only reads would refuse the push. So during a push the vault is not
+//! handed over to such an owner.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

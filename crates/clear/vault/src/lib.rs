@@ -3,7 +3,7 @@
 //! Takes   a vault folder, a secret, and paths
 //! Gives   a [`Vault`]: files, directories and their attributes; the same whether this process owns the vault or
 //!         another one does
-//! Never   sends a key to another process, or lets two processes write to one vault side by side
+//! Never   sends a key to another process, or lets two processes write to one vault at the same time
 //! Spec    spec/1-keys.md, spec/5-crash-contract.md, spec/10-folder.md; ARCHITECTURE.md
 //!
 //! The files beside this one are the API and its parts. Each of these folders uses only the folders below it in this list:

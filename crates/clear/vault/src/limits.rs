@@ -1,4 +1,4 @@
-//! Every bound of the public API and of the owner's socket, in one place.
+//! The bounds of the public API and of the owner's socket, except those that one file alone uses: they are at the head of that file.
 
 /// The longest message on the owner's socket, in bytes, without its length prefix.
 ///

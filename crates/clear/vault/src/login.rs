@@ -1,7 +1,7 @@
-//! Has logins at servers signed by the process that has the keys of the vault.
+//! Asks the process that has the keys of the vault to sign logins at servers.
 //!
 //! Takes   challenges of servers
-//! Gives   what the owner of the vault signed
+//! Gives   the signatures of the owner of the vault
 //! Never   has a key, or keeps the vault open
 //! Spec    spec/11-sync.md, section 11.11
 

@@ -6,8 +6,8 @@
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants
-//!  (1) A new device asks `PAIRING_TRIES` times at most: whoever answers in the place of the other device tries one code each time,
-//!      and nobody else counts that.                                                                      [11.7.4]
+//!  (1) A new device asks at most `PAIRING_TRIES` times: each time, an attacker who answers instead of the other device
+//!      can try one code, and only the new device can count these tries.                             [11.7.4]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //!
 //! Takes   a remote, and a secret or keys that open its headers
 //! Gives   a header that opens, and the verified log from its base on (the first publication that is still needed)
-//! Never   uses a header from before a change of members, or one that was made beside the published one
+//! Never   uses a header from before a change of members. If two devices each made a header from one earlier header,
+//!         never uses the one that was not published
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;
@@ -129,7 +130,7 @@ pub(crate) fn headers_by_records(
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {
     if names.len() > HEADERS_OF_ONE_MAX {
         let object = "the list of headers".to_owned();
-        let why = "it has more of one generation than devices make";
+        let why = "it has more headers of one generation than the devices of a vault can be expected to make";
         return Err(strongroom_sync::Error::Damaged { object, why }.into());
     }
     let (mut headers, mut damaged) = (Headers::new(), None);
@@ -346,7 +347,10 @@ mod tests {
         let names: Vec<(u64, [u8; 32])> = (0..50).map(|number| (7, [number; 32])).collect();
         let refused = headers_by_records(&remote, &names).map(drop).unwrap_err();
         let refused = refused.to_string();
-        assert!(refused.contains("more of one generation"), "{refused}");
+        assert!(
+            refused.contains("more headers of one generation"),
+            "{refused}"
+        );
         assert_eq!(remote.0.load(Ordering::Relaxed), 0);
         let few = &names[..HEADERS_OF_ONE_MAX];
         let (headers, damaged) = headers_by_records(&remote, few).unwrap();

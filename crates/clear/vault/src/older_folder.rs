@@ -37,11 +37,11 @@ impl OlderFolder {
     pub(crate) fn facts(&self) -> String {
         let what = match self.how {
             How::Keys => "the newest change of its keys is missing",
-            How::Older => "the folder is in an older state",
+            How::Older => "its newest changes are missing",
             How::Fork => "the commit number is the same, but the content is different",
         };
         format!(
-            "last seen at {} with commit {} and generation {} of its keys; now it has commit {} and generation {}: {what}",
+            "{what}. Last seen at {}: commit {}, generation (number of key changes) {}. Now: commit {}, generation {}",
             show_time(self.seen_s),
             self.seen_commits,
             self.seen_generation,
@@ -55,7 +55,7 @@ impl std::fmt::Display for OlderFolder {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "the vault is not in the state that was last seen here, but in an older or a different one ({}). Put the newer folder back; if \
+            "the vault is in an older or a different state than the one last seen here: {}. Put the newer folder back; if \
              you restored a backup yourself, open it once with --accept-older",
             self.facts()
         )

@@ -218,7 +218,7 @@ fn renew_if_there_is_room(unlocked: &mut Unlocked, folder: &Folder, store: &Stor
     match unlocked.renew_metadata_key(folder, store) {
         Err(error) if is_full(&error.io_kind().into()) => {
             log::warn!(
-                "the database still has its key of before the last change of keys, as there is no room for a second database ({error}): \
+                "the database still has its old key, from before the last change of keys, because there is no room for a second database ({error}): \
                  free some space, then open the vault again"
             );
             Ok(())
@@ -238,7 +238,7 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     let replay = filesystem.replay();
     if replay.records > 0 {
         log::info!(
-            "replayed {} small syncs: the vault was not closed",
+            "replayed {} records of the log `intents` (small `fsync`s), because the vault was not closed",
             replay.records
         );
     }

@@ -1,8 +1,9 @@
 //! Reads objects of the vault folder that go up to a remote.
 //!
-//! Takes   the vault folder, and what the owner says that a remote lacks
-//! Gives   its bytes, as they were written
-//! Never   gives a segment that is damaged or was replaced: the damage would spread to where the copy should come from
+//! Takes   the vault folder, and an object that a remote lacks, as the owner says
+//! Gives   the bytes of the object, as they were written
+//! Never   gives a segment that is damaged or was replaced: the damage would spread to the remote, from which a repair
+//!         should get a sound copy
 //! Spec    spec/11-sync.md, [11.4.5]
 
 use strongroom_format::hex;

@@ -2,7 +2,7 @@
 //!
 //! Takes   challenges of servers
 //! Gives   signatures as the device of this copy, or as the key slot that opened it
-//! Never   gives a key to who asks, signs anything but a login, or waits for a change of keys
+//! Never   gives a key to the caller, signs anything but a login, or waits for a change of keys
 //! Spec    spec/11-sync.md, section 11.11
 
 use std::fmt;

@@ -3,7 +3,7 @@
 //! Invariants
 //!  (1) Order of closing: clients, then the file system, then the lock, when `OpenVault` is dropped. So the next holder of the
 //!      lock finds nobody else at work.
-//!  (2) A change that was acknowledged is made durable by `close`, also one of another thread of this process.
+//!  (2) `close` makes every acknowledged change durable, including changes by other threads of this process.
 
 pub(crate) mod client;
 pub(crate) mod keeper;

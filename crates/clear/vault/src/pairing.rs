@@ -1,4 +1,5 @@
-//! What both sides of a pairing know: how long a code is valid, how often it may be tried, and what can go wrong.
+//! The facts that both sides of a pairing share: how long a code is valid, how often it may be tried, and what can go
+//! wrong.
 //!
 //! Spec    spec/11-sync.md, section 11.7
 
@@ -9,7 +10,8 @@ use crate::Error;
 /// How long a pairing code is good.
 pub const PAIRING_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// How often a pairing code can be tried, by whomever, and how often a new device asks.
+/// How often a pairing code can be tried at the old device, by anyone; and, apart from that, how often a new device
+/// asks.
 pub const PAIRING_TRIES: usize = 5;
 
 /// How often each side should look for what the other one said.

@@ -1,6 +1,6 @@
-//! Reports where a panic happened, and never its message, which can contain what the code was working on.
+//! Reports where a panic happened, and never its message, which can contain data that the code was working on.
 //!
-//! Takes   what reports it
+//! Takes   a function that reports a panic
 //! Gives   one sentence for each panic of any thread
 //! Never   calls the hook that was there before, which would print the message
 

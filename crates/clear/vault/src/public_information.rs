@@ -1,8 +1,8 @@
-//! What anyone who can read a vault's folder may know about the vault.
+//! The facts about a vault that anyone who can read its folder may know.
 //!
 //! Takes   a vault folder
-//! Gives   what its header says in the clear
-//! Never   proves it: anyone who can write to the folder can write anything there. Only opening the vault proves it
+//! Gives   the facts that its header states in the clear
+//! Never   proves them: anyone who can write to the folder can write anything there. Only opening the vault proves it
 
 use std::path::Path;
 

@@ -6,8 +6,8 @@
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
-//!  (1) Until everything is downloaded no file changes; a change of keys is taken in before. An interrupted pull continues where it
-//!      stopped.
+//!  (1) No file changes until everything is downloaded; only a change of keys is taken in earlier. An interrupted pull
+//!      continues where it stopped.
 //!  (2) A key is forgotten only once everything published under it is joined, or does not concern this device.        [11.6.9]
 
 use std::collections::HashSet;

@@ -6,8 +6,9 @@
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants
-//!  (1) Objects are uploaded first, in any order, then the publication that names them. After an interruption the published state
-//!      is as it was before, and the next push does not upload the same segments again.            [11.4.1]
+//!  (1) Of each page (the objects of one publication) first the segments and records are uploaded, in any order; then the header, if it
+//!      is not there yet; then the publication. Only the last publication of a push has a head: with it everything becomes visible at
+//!      once. After an interruption the published state is as before, and the next push does not upload these segments again.  [11.4.1] [11.4.3] [11.4.12]
 //!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 
 use std::collections::{BTreeMap, HashMap};
@@ -42,7 +43,6 @@ const ATTEMPTS: usize = 16;
 
 /// Publications from the base on that make a log long, whatever they name;
 const LOG_LONG: u64 = 128;
-
 /// and objects that may be live for each further one: naming them all again costs less than what it spares newcomers.
 const OBJECTS_A_PUBLICATION: u64 = 64;
 

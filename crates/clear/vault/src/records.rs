@@ -1,4 +1,4 @@
-//! The records of revisions: each snapshot as a file in the vault folder, beside its row.
+//! The records of revisions: each snapshot as a file in the vault folder, in addition to its row.
 //!
 //! Takes   a file system, and the vault folder
 //! Gives   revisions taken and removed together with their records; which records exist, and what they say
@@ -21,7 +21,7 @@ use crate::folder::{Folder, REVISIONS, below};
 use crate::{Error, Result};
 
 /// What an error of listing them is about.
-pub(crate) const LISTING: &str = "listing the records of revisions";
+pub(crate) const LISTING: &str = "listing the records of snapshots";
 
 /// Above every record of a revision, sealed, in bytes: body, signature and seal.
 const RECORD_BYTES_MAX: u64 = 128 * 1024;
@@ -181,7 +181,7 @@ impl Records {
         match self.inside().remove(name) {
             // A folder of that name is none of ours; a verification names it.
             Ok(_) | Err(strongroom_folder::Error::Odd(_)) => Ok(()),
-            Err(error) => Err(below("removing the record of a revision")(error)),
+            Err(error) => Err(below("removing the record of a snapshot")(error)),
         }
     }
 }

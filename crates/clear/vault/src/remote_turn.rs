@@ -2,7 +2,8 @@
 //!
 //! Takes   a call that wants the turn
 //! Gives   the turn, when the call before has ended
-//! Never   lets a thread wait for itself: a function that hears of the progress of such a call is refused another one
+//! Never   lets a thread wait for itself: if the progress function of a call that has the turn asks for the turn again,
+//!         it gets an error
 
 use std::thread::{self, ThreadId};
 

@@ -437,12 +437,13 @@ impl Vault {
         Ok(found.into_values().collect())
     }
 
-    /// Whether the log of the remote begins behind publication `last`, which was seen: this device was away while others removed the
-    /// beginning.
+    /// Looks again at publication `last`, which was seen: refuses a remote that went back, or that has another
+    /// publication there. Gives whether the log begins after it, because others removed its beginning while this device
+    /// was away. [11.3.5] [11.8.4]
     ///
     /// # Errors
-    /// `Remote` if the log ends before `last`: the remote went back; `RemoteUntrue` if another publication has that number now: who
-    /// published behind it would part what others can read.
+    /// `Remote` if the log ends before `last`: the remote went back; `RemoteUntrue` if another publication has that
+    /// number now: a device that published after it would split the log, and others could not read all of it.
     pub(crate) fn begins_behind(
         &self,
         row: &RemoteFields,

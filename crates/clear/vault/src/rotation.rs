@@ -1,7 +1,7 @@
 //! The progress of a rotation of keys, in the public API.
 //!
 //! Takes   a vault, whichever process owns it
-//! Gives   what `execute/rotation.rs` has done and has left to do
+//! Gives   the work that `execute/rotation.rs` has done, and the work that is left
 
 use crate::execute::rotation::Step;
 use crate::owner::port::Port;

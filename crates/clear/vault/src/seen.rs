@@ -3,11 +3,11 @@
 //!
 //! Takes   an unlocked vault, and a folder of this user
 //! Gives   permission to continue, or the reason against it; a record of what was seen
-//! Never   writes into a vault folder, delays a sync, or records what a power cut could undo
+//! Never   writes into a vault folder, delays a sync, or records a state that a power cut could undo
 //! Spec    spec/9-seen.md
 //!
 //! A record that cannot be read counts as missing, with a warning. Whoever can only write to the vault folder cannot have
-//! spoiled it: the disk did, or another version of Strongroom. Refusing would lock people out of a sound vault because of a file that
+//! spoiled the record: the disk did, or another version of Strongroom. Refusing would lock people out of a sound vault because of a file that
 //! is not part of it. Without the record the vault is treated as seen for the first time. With an age or SSH key the fingerprint
 //! must then be compared again.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Takes   a choice
 //! Gives   the same choice at every later opening
-//! Never   changes what is stored already
+//! Never   changes content that is stored already
 //! Spec    spec/4-metadata.md, 4.6
 
 use strongroom_crypto::Compression;

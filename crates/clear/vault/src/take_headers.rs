@@ -1,14 +1,16 @@
-//! Takes in headers that other devices pushed: who is a member, and keys, as they were changed there.
+//! Takes in headers that other devices pushed, with their changes of members and keys.
 //!
-//! Takes   a remote, and what it has published
-//! Gives   the header in use moved on; publications that open with it
-//! Never   takes in a header that does not go on from the one in use, or one that was made beside what was published
+//! Takes   a remote, and the publications there
+//! Gives   a newer header in use; publications that open with its keys
+//! Never   takes in a header that does not continue the header in use. If two devices each made a header from one
+//!         earlier header and one of the two was published, never takes in the other
 //! Spec    spec/11-sync.md, [11.6.9]
 //!
 //! Invariants
 //!  (1) A key is forgotten only once everything published under it is joined, or does not concern this device.        [11.6.9]
-//!  (2) Of headers that devices made at the same time one is followed: that which a publication names, or with which it opens. The others came
-//!      too late, and stay at the remote.                                                                              [11.6.19]
+//!  (2) If devices made headers at the same time, this device follows one of them: the header that a publication names.
+//!      But if the publication does not open with the keys in use, it follows the newest header whose keys open the
+//!      publication. The other headers came too late, and stay at the remote.                       [11.6.19]
 
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::SignedPublication;

@@ -1,4 +1,4 @@
-//! Tests on a real vault what a person whose key was removed could forge. An independent implementation made the forgeries.
+//! Tests, on a real vault, forgeries by a person whose key was removed. An independent implementation made the forgeries.
 //!
 //! Takes   `spec/vectors/take-over`: the vault of `state.json`, one attempt per file
 //! Gives   nothing; fails if an attempt is accepted as the vault's own

@@ -1,7 +1,7 @@
 //! A thread that repeats its work until its handle is dropped.
 //!
 //! Takes   the work, which says how long to wait until it is repeated
-//! Gives   a handle to the caller; to long work, the answer whether to continue
+//! Gives   a handle to the caller; for work that takes long, the answer whether it should continue
 //! Never   outlives its handle
 
 use std::sync::Arc;

@@ -373,7 +373,7 @@ fn a_change_that_was_cut_off_anywhere_is_finished_by_the_next_opening() {
                 let opened = open(&place.code);
                 let removed = matches!(
                     &opened,
-                    Err(Error::Damaged { what: "replica.json", why }) if why.contains("removed from the vault")
+                    Err(Error::Damaged { what: "replica.json", why }) if why.contains("no longer a member of the vault")
                 );
                 assert!(removed, "cut {cut}: {opened:?}");
                 fs::copy(before.join("vault.json"), folder.join("vault.json")).unwrap();

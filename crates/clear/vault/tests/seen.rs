@@ -178,7 +178,7 @@ fn an_older_folder_put_back_is_refused_for_writing_and_reading_and_nothing_of_it
     let refused = user.open("v");
     assert!(is_older(&refused), "{refused:?}");
     let words = refused.err().unwrap().to_string();
-    assert!(words.contains("last seen at 2"), "{words}");
+    assert!(words.contains("Last seen at 2"), "{words}");
     assert!(words.contains("--accept-older"), "{words}");
     assert!(is_older(&user.open_reading("v")));
     let secret = Secret::KeyFile(user.key.clone());

@@ -1,4 +1,5 @@
-//! The gate: the only place that turns clear bytes into sealed ones and back.
+//! The gate: the only place that turns clear bytes into sealed ones and back, except SQLCipher, which seals the pages of
+//! the database under a key from here.
 //!
 //! Takes   clear bytes, keys, and users' secrets
 //! Gives   sealed bytes, and clear bytes that are proven authentic

@@ -1,4 +1,4 @@
-//! Every bound of this crate, in one place.
+//! The bounds of this crate, except those that one file alone uses: they are at the head of that file.
 
 /// Bytes of every secret key.
 pub const KEY_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! The chain of membership records, with the chosen provider of signatures, and the next record of it.
+//! The chain of membership records, verified with the chosen provider of signatures; and the record that continues it.
 //!
 //! Takes   the records of a header, oldest first; or the changes to make and the member that signs them
 //! Gives   a `Membership`, or the next record

@@ -2,7 +2,7 @@
 //!
 //! Takes   a pairing code, and one message of the other device
 //! Gives   one message for the other device; then a channel that seals messages
-//! Never   lets an attacker who carries the messages try more than one code per exchange, or any code on recorded messages
+//! Never   lets an attacker who carries the messages try more than one code per exchange, or try any code on recorded messages
 //! Spec    spec/11-sync.md, section 11.7
 //!
 //! Invariants

@@ -1,4 +1,5 @@
-//! Runs work with secrets on a separate stack, and wipes its first `WIPED_BYTES` before other code can use them.
+//! Runs work with secrets on a separate stack, and wipes the first `WIPED_BYTES` of that stack before other code can use
+//! them.
 //!
 //! Takes   work to be done
 //! Gives   its result

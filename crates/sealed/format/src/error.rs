@@ -15,7 +15,7 @@ pub enum FormatError {
     },
     /// The unkeyed checksum does not fit, or the outer shape is gone: an accident on disk or on the way.
     #[error(
-        "the {what} is damaged; `strongroom repair` restores its second copy; if there is none, restore it from a backup or another device"
+        "the {what} is damaged; `strongroom repair` restores it from its second copy; if there is none, restore it from a backup or another device"
     )]
     Damaged {
         /// The thing.

@@ -321,7 +321,7 @@ impl Header {
         let has = self.slots.iter().any(is_withheld);
         if has != self.withheld.is_some() {
             return Err(invalid(
-                "has only one of two things that belong together: the field `withheld`, and passphrase slots in the form for remotes",
+                "has only one of two things that belong together: the field `withheld`, and a passphrase slot whose data belongs in that field",
             ));
         }
         let Some(withheld) = &self.withheld else {

@@ -1,4 +1,4 @@
-//! Every bound of the format, in one place.
+//! The bounds of the format, except those that one file alone uses: they are at the head of that file.
 
 pub use crate::span::sealed_len;
 

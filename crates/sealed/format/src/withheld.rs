@@ -1,4 +1,4 @@
-//! Removes the data of passphrase slots from a header, which gives the form for remotes, and restores it.
+//! Removes the data of passphrase slots from a header, which then has the form for remotes; and restores that data.
 //!
 //! Takes   a header of a vault; or one in the form for remotes, and the withheld data
 //! Gives   the reverse

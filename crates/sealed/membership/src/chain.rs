@@ -1,6 +1,6 @@
 //! Turns a chain of signed records into the current members and epochs, or names the record that is forged.
 //!
-//! Takes   the records of a header, oldest first, and what verifies signatures
+//! Takes   the records of a header, oldest first, and a function that verifies signatures
 //! Gives   a `Chain`
 //! Never   needs a secret: a device, a server and a stranger get the same result
 //! Spec    spec/1-keys.md, section 1.4
@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) Each record after the first holds the id of the one before, so none can be left out or moved.    [1.4.4]
 //!  (2) A slot signs only records that add devices.                                                      [1.4.7]
-//!  (3) A retired member never returns, and the record that retires it begins an epoch.                  [1.4.8]
+//!  (3) A removed member never returns, and the record that removes it begins an epoch.                  [1.4.8]
 //!  (4) Epochs count up by one.                                                                          [1.4.9]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ impl Chain {
             },
         ] = genesis.body.changes.as_slice()
         else {
-            return forged("does not name one device, its slots and epoch 0");
+            return forged("must only add one device, then key slots, then begin epoch 0");
         };
         if !slots.iter().all(|change| {
             matches!(
@@ -111,7 +111,7 @@ impl Chain {
                 }
             )
         }) {
-            return forged("does not name one device, its slots and epoch 0");
+            return forged("must only add one device, then key slots, then begin epoch 0");
         }
         if keys.id() != genesis.body.author || !is_signed(genesis, keys, verify) {
             return forged("is not signed by its device");

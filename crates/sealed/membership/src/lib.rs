@@ -1,4 +1,4 @@
-//! Tells who is a member of a vault from what is public in its header, and whether a member made a signature.
+//! Finds out from the public part of a header who is a member of the vault, and whether a member made a signature.
 //!
 //! Takes   membership records; public keys, messages and signatures
 //! Gives   the members, or the record that is forged; the bytes that a member signs

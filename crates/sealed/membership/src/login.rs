@@ -1,6 +1,6 @@
-//! What a device or a key slot signs to log in at a server.
+//! The statement that a device or a key slot signs to log in at a server.
 //!
-//! Takes   what the server said in its challenge, and who logs in to which vault there
+//! Takes   the challenge of the server, and the principal that logs in to a vault there
 //! Gives   the bytes to sign; whether a signature over them is valid
 //! Never   decides who may log in: the server does, by the chain of the vault
 //! Spec    spec/11-sync.md, section 11.11

@@ -2,7 +2,7 @@
 //!
 //! Takes   a public key, a message, a signature, and a library that verifies
 //! Gives   whether the holder of the key signed the message
-//! Never   accepts what libraries differ in
+//! Never   accepts a signature or key that some libraries accept and others refuse
 //! Spec    spec/1-keys.md, [1.4.6]
 
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};

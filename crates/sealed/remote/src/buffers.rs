@@ -4,8 +4,8 @@
 //! Gives   them again, empty
 //! Never   has more buffers than were in use at a time
 //!
-//! A segment has up to 16 MiB. Where each takes memory of its own, the allocator keeps several times as much as is in use, a part for each
-//! thread, and every page costs a fault again.
+//! A segment has up to 16 MiB. If each were read into newly allocated memory, the allocator would keep several times as
+//! much as is in use (some for each thread), and every page would cost a page fault again.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -13,7 +13,7 @@ pub enum Error {
     #[error("{0}")]
     Address(String),
     /// Caller: no object has such a name.
-    #[error("no object is called {0:?}")]
+    #[error("no object can have the name {0:?}")]
     Name(String),
     /// Environment: the remote cannot be reached, or its answer broke off; later it may be.
     #[error("the remote cannot be reached: {0}")]
@@ -21,7 +21,7 @@ pub enum Error {
     /// Environment: it refuses these credentials.
     #[error("the remote refuses access: {0}")]
     Refused(String),
-    /// Caller: the server follows who is a member of the vault, and this device is none any more.
+    /// Caller: the server knows who is a member of the vault, and this device is not one any more.
     #[error(
         "this device was removed from the vault, and the server refuses it: copy out the files that only this folder has, then clone the \
          vault with a current key"
@@ -36,11 +36,11 @@ pub enum Error {
     /// Environment: it has no room.
     #[error("the remote is full")]
     Full,
-    /// Environment: what the account may have there is used.
+    /// Environment: the quota of the account there is used up.
     #[error("{0}")]
     Quota(String),
-    /// Environment: it cannot make an object only if there is none of that name.
-    #[error("the remote cannot refuse to create an object whose name is taken: {0}")]
+    /// Environment: the remote cannot create an object only if there is none of that name.
+    #[error("the remote cannot create an object on condition that its name is free: {0}")]
     NoCreateOnly(String),
     /// Tampering or environment: an object is longer than any of its kind.
     #[error("the object {name} is longer than {max} bytes")]

@@ -2,7 +2,7 @@
 //!
 //! Takes   the pages of a server
 //! Gives   the objects that they name
-//! Never   takes more names than it was told to, or asks for a page again
+//! Never   takes more names than the caller allows, or asks for a page again
 
 use crate::error::{Error, Result};
 use crate::object_name::is_object;

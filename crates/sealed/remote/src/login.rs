@@ -1,7 +1,7 @@
-//! What a server and a client say to one another at a login, and who signs for the client.
+//! The messages of a server and a client at a login, and the `Signer` of the client.
 //!
-//! Takes   a challenge; the signature of who has a key
-//! Gives   documents, and what is in them
+//! Takes   a challenge; a signature of the holder of a key
+//! Gives   the JSON documents of a login (challenge, answer, token), and the values in them
 //! Never   has a key: a `Signer` has it
 //! Spec    spec/11-sync.md, section 11.11
 

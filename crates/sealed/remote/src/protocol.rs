@@ -8,16 +8,16 @@
 //! | request below `/v1/vaults/ACCOUNT/VAULT/` | answer |
 //! |---|---|
 //! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere`, and nothing is done, if an object has that name |
-//! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes |
+//! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes; for `HEAD` only its length and when it was created |
 //! | `DELETE objects/NAME` | 204, also if there is no such object |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
-//! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, else at the next one or when the time is over |
+//! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, otherwise when the next one is created or the time is over |
 //! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
 //! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
-//! | `POST login`, a `LoginDocument` | `PassDocument`: its token is shown from then on; these two requests show that of the account |
+//! | `POST login`, a `LoginDocument` | `PassDocument`: later requests carry its token; `POST challenge` and `POST login` carry the token of the account |
 //!
-//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. Which request gets
-//! which refusal: `operations.rs` of the server, which serves it as an OpenAPI document at `/v1/openapi.json`.
+//! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. `operations.rs`
+//! of the server says which request gets which refusal. The server serves the same list as an OpenAPI document at `/v1/openapi.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +138,7 @@ refusals! {
     WrongToken 401 "wrong-token" "the server does not know this token"
     /// The token is that of another account than the one in the path.
     OtherAccount 403 "other-account" "the token belongs to another account"
-    /// The server follows the vault, and the request shows the token of the account only.
+    /// The server follows the vault, and the request has only the token of the account.
     LoginNeeded 401 "login-needed" "the server needs a login with the key of a device of this vault"
     /// Nobody is logged in with the token of the request, or not any more.
     LoginOver 401 "login-over" "the login has ended"
@@ -146,31 +146,31 @@ refusals! {
     OtherVault 403 "other-vault" "the login is for another vault"
     /// The principal was a member of the vault.
     DeviceRemoved 403 "device-removed" "this device was removed from the vault"
-    /// The principal is none that the server knows as a member of the vault.
+    /// The server does not know the principal as a member of the vault.
     NotMember 403 "not-member" "the server does not know this device as a member of the vault"
-    /// A key slot asks for what only a device may do.
+    /// A key slot made a request that only a device may make.
     OnlyDevices 403 "only-devices" "only a device of the vault may do this"
     /// The challenge was not issued, was used, or is too old.
     NoChallenge 409 "no-challenge" "this is no challenge of the server, or it was used or is too old"
-    /// What was signed is another statement.
+    /// The signature is over another statement.
     WrongLogin 403 "wrong-login" "the signature of the login is not valid"
-    /// The device reached the server by a name that is none of its own.
-    OtherServer 403 "other-server" "the server does not know this name of itself: the operator of the server adds it with `--name`"
+    /// The device reached the server by a name that the server does not know as its own.
+    OtherServer 403 "other-server" "the server does not recognize the name by which it was reached: ask the operator of the server to add it with `--name`"
     /// There is no header from which the server could tell who is a member.
     NoHeader 409 "no-header" "the server has no header of the vault yet"
-    /// The chain of members does not go on from the one that the server has noted.
+    /// The chain of membership records does not continue the one that the server has noted.
     OtherMembers 409 "other-members" "another device changed keys or devices of the vault first"
-    /// What should be a header of the vault is none.
+    /// The object should be a header of the vault, and is not.
     WrongHeader 400 "wrong-header" "this is not a header of the vault"
-    /// A header or the marker of a vault is to be removed that is followed.
+    /// The client wants to remove a header or the marker of a vault that the server follows.
     Stays 409 "stays" "headers and the marker of a vault cannot be removed"
     /// The account may not be used for now.
     Suspended 403 "suspended" "the account is suspended: ask the operator of the server"
-    /// The path is none that the server has.
+    /// The server does not have this path.
     NoSuchPath 404 "no-such-path" "the server has nothing at this path"
     /// There is no object of that name.
     NoObject 404 "no-object" "there is no such object"
-    /// The method is none of that path.
+    /// The path does not have this method.
     NoSuchMethod 405 "no-such-method" "this method is not possible at this path"
     /// An account, a vault or an object cannot have that name.
     Name 400 "name" "this name is not allowed for an account, a vault or an object"
@@ -182,17 +182,17 @@ refusals! {
     OutOfOrder 409 "out-of-order" "this is not the next publication"
     /// The newest publication is to be removed.
     NewestStays 409 "newest-stays" "the newest publication cannot be removed"
-    /// The length of the bytes is not said.
+    /// The request does not give the length of its content.
     NoLength 411 "no-length" "the request does not give its length"
     /// An object of that length is refused.
     TooLong 413 "too-long" "the object is longer than the server accepts"
-    /// Other bytes came than were said.
+    /// Fewer bytes came than the request announced.
     Length 400 "length" "the content ended early"
-    /// BLAKE3 of the bytes is not said.
+    /// The request does not give BLAKE3 of its content.
     NoHash 400 "no-hash" "the request does not give the hash of its content"
-    /// The bytes have another hash than was said, or than is in their name.
+    /// The content has another hash than the request gives, or than is in the name of the object.
     Hash 400 "hash" "the content does not have the given hash"
-    /// The part that was asked for begins behind the end.
+    /// The requested part begins after the end of the object.
     Range 416 "range" "the object ends before the requested range"
     /// Nothing came for too long.
     Slow 408 "slow" "no data arrived for too long"

@@ -1,12 +1,12 @@
-//! Logs in at a server when it is needed, and gives what the next request shows.
+//! Logs in at a server when a login is needed, and gives the token that the next request carries.
 //!
-//! Takes   the token of the account; who signs, if there is somebody; what asks the server
-//! Gives   the token of a login where the server follows the vault, else that of the account
-//! Never   shows a token, or signs what is valid for long
+//! Takes   the token of the account; a signer, if there is one; the two requests of a login (`Asks`)
+//! Gives   the token of a login if the server follows the vault, otherwise the token of the account
+//! Never   reveals a token in a message or log, or signs anything that is valid for long
 //! Spec    spec/11-sync.md, section 11.11
 //!
 //! Invariants
-//!  (1) One login at a time: who comes meanwhile waits, and uses it.
+//!  (1) There is one login at a time: a request that needs one meanwhile waits, and uses the token of that login.
 //!  (2) A signer is asked outside of the runtime that runs the requests: it may ask another process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! A remote on a Strongroom server, or on another server with the same protocol.
 //!
-//! Takes   the address of the server, the account and the vault there, and a token; who logs in (`server_login.rs`)
+//! Takes   the address of the server, the account and the vault there, and a token; the signer of logins
+//!         (`server_login.rs`)
 //! Gives   blocking calls, for threads
 //! Never   shows a token, follows a redirect of the server, or shows the server's texts: refusals have texts of their own here
 //! Spec    docs/adr/0035-a-server-of-our-own.md; the requests: `protocol.rs`

@@ -1,7 +1,8 @@
-//! Remotes for tests: they count requests, and fail as planned. They are in memory, or another remote is behind their line.
+//! Remotes for tests: they count requests, and fail as planned. They keep their objects in memory, or pass requests on
+//! to another remote over a simulated line.
 //!
-//! Takes   a name, which makes `memory:NAME` an address in this process; a plan with the outcome of each request; for a remote
-//!         in memory a liar, which changes the answers
+//! Takes   a name, which makes `memory:NAME` an address in this process; a plan with the outcome of each request; and,
+//!         for a remote in memory, optionally a `liar` that changes the answers
 //! Gives   an ordinary remote at that address, while a test holds it; its objects, and the requests that it got
 //! Never   is part of the product: only the feature `testing` compiles it, and an address exists only while a test holds it
 

@@ -5,8 +5,8 @@
 //! Never   leaves anything in memory while small reads are few: then sealed bytes are in memory only while they are opened
 //!
 //! A program that reads a large part of a file in small pieces at random reads several pieces of nearly every grain
-//! (`GRAIN_BYTES`). It does not ask for the same piece twice, because the kernel caches it in clear, but it will ask
-//! for the piece's neighbours. So once a segment has had many small reads, a grain is fetched whole. The page cache
+//! (`GRAIN_BYTES`). It does not ask for the same piece twice, because the kernel caches that piece in clear. But it
+//! will ask for the piece's neighbours. So once a segment has had many small reads, a grain is fetched whole. The page cache
 //! keeps it for these reads, as long as the system has no better use for that memory (docs/adr/0017).
 //!
 //! Invariants

@@ -82,7 +82,7 @@ pub enum Error {
     #[error("{0}; nothing was read from it: move it out of the vault folder")]
     Odd(Odd),
     /// Environment: the system's random generator.
-    #[error("no random name for a segment: {0}")]
+    #[error("no random name for a new segment could be made: {0}")]
     Random(#[source] io::Error),
     /// Environment: this process, or the system, may have no more files open.
     #[error(

@@ -3,7 +3,7 @@
 //! Takes   sealed blocks in batches, with a sealed index that only a key holder can read
 //! Gives   the place of each block, its bytes on request, and durability of everything up to a sequence number
 //! Never   sees a key, a name or plaintext; never rewrites a durable byte. Never leaves ciphertext in the page cache if
-//!         the file system allows that choice, except close to many small reads at random places (`dense.rs`)
+//!         the file system allows to avoid it, except close to many small reads at random places (`dense.rs`)
 //! Spec    spec/3-segment.md
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Every bound of the segment store, in one place.
+//! The bounds of the segment store, except those that one file alone uses: they are at the head of that file.
 
 use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{FIRST_BATCH_OFFSET, batch_len, ending_len};

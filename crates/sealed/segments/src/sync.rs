@@ -7,7 +7,7 @@
 //! Invariants
 //!  (1) A sequence number is given out after its bytes are written, so that every sync begun later covers them.
 //!  (2) `durable` rises only after every file and folder recorded up to it was synced without an error.
-//!  (3) A folder leaves `thinned` only after a sync of it that began behind the last removal in it.
+//!  (3) A folder is taken out of `thinned` only after a sync of the folder that began after the last removal in it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;

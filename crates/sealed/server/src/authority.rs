@@ -1,8 +1,9 @@
 //! Finds out who makes a request, and what they may do.
 //!
 //! Takes   the head of a request, with the account and the vault in its path
-//! Gives   the account, and who of it asks with which rights; or a refusal
-//! Never   says of a vault or an account more than that the request is refused
+//! Gives   the account, the asker (a member of the vault, or somebody with only the token of the account), and its
+//!         rights; or a refusal
+//! Never   reveals more of a vault or an account than that the request is refused
 //! Spec    spec/11-sync.md, section 11.11
 
 use std::sync::Arc;

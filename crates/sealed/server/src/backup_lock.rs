@@ -1,12 +1,13 @@
 //! The lock by which a backup keeps the files of objects that are removed while it is made.
 //!
-//! Takes   the folder of a server; until when the backup has objects
+//! Takes   the folder of a server; the time of the newest object in the backup
 //! Gives   whether a file must be kept; the lock, which ends with its process
 //!
-//! It is looked at, taken, and narrowed only within a change of the database. So each removal either is over before a backup copies the
-//! database, or keeps the file. The lock file has the time of the newest object in the backup, as 20 digits; before that is known, it
-//! is empty and everything is kept. What clients create and remove later takes no space, so quotas go on bounding the disk; but for a
-//! time while an object is there that was created when the clock was ahead.
+//! The lock is read, taken and narrowed only within a transaction of the database. So each removal either is over before a backup
+//! copies the database, or keeps the file. The lock file has the time of the newest object in the backup, as 20 digits; before that
+//! is known, it is empty and everything is kept. An object that clients create after that time and then remove is not
+//! kept. So quotas still bound the disk, except for as long as an object is there that was created while the clock was
+//! ahead.
 
 use std::fs::File;
 use std::io;

@@ -1,8 +1,8 @@
 //! Sends the bytes of an object.
 //!
-//! Takes   an open file or what an object store sends, and the part of it that is asked for
+//! Takes   an open file or the answer of an object store, and the requested part of it
 //! Gives   the body of an answer, read piece by piece as the client takes it
-//! Never   holds more than one piece of it in memory, or goes on for a client that takes less than `RATE_MIN`
+//! Never   holds more than one piece of it in memory, or continues for a client that takes less than `RATE_MIN`
 //!
 //! `connections.rs` ends a connection whose client takes nothing, or too little, of the piece that was given to it.
 

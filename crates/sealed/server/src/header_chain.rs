@@ -2,7 +2,7 @@
 //!
 //! Takes   the bytes of a header, in either form
 //! Gives   its membership records, verified
-//! Never   needs a key, looks at key slots and grants, or verifies their MAC: whoever has the keys of the vault does
+//! Never   needs a key, looks at key slots and grants, or verifies their MAC: holders of the keys of the vault do
 //! Spec    spec/1-keys.md, 1.4 and 1.7; spec/11-sync.md, [11.11.5]
 
 use strongroom_format::limits::HEADER_BYTES_MAX;

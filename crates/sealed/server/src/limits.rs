@@ -1,4 +1,4 @@
-//! Every bound of this crate.
+//! The bounds of this crate, except those that one file alone uses: they are at the head of that file.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Lets devices and key slots of a vault log in.
 //!
 //! Takes   a signed challenge, and membership records that the server has not noted
-//! Gives   who it is; follows the vault from its first login on
-//! Never   believes records that no member signed, or notes what only a login showed
+//! Gives   the member that logs in; from the first login of a vault on, the server follows the vault
+//! Never   believes records that no member signed, or notes records that only a login carried
 //! Spec    spec/11-sync.md, section 11.11
 //!
-//! A chain is verified here in up to a quarter of a second, at a first login those of `FIRST_HEADERS` headers: `app.rs` bounds how many are at a
-//! time.
+//! Verifying a chain takes up to a quarter of a second, and a first login verifies the chains of up to `FIRST_HEADERS`
+//! headers: `app.rs` bounds how many logins are verified at a time.
 
 use serde::Deserialize;
 use strongroom_format::limits::{HEADER_BYTES_MAX, RECORDS_MAX};

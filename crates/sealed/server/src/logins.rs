@@ -1,14 +1,14 @@
 //! The challenges that were issued, and who is logged in. A server that is alone keeps them in memory, and its end ends every login;
 //! several instances keep them in their database (`ledger/passes.rs`), so that each knows what another has issued.
 //!
-//! Takes   the vault and the account of who asks; the time
-//! Gives   challenges, each once; tokens, and whose they are
-//! Never   keeps a token, only its hash, or anything longer than it is good
+//! Takes   the vault and the account of the request; the time
+//! Gives   challenges, each once; tokens, and the asker of each
+//! Never   keeps a token (it keeps the hash), or anything for longer than it is valid
 //! Spec    spec/11-sync.md, [11.11.1] and [11.11.9]
 //!
 //! Invariants
-//!  (1) A challenge is given back once, for the vault for which it was issued.                     [11.11.1]
-//!  (2) What one account can make the server keep is bounded, and so is what all can.
+//!  (1) A challenge is accepted once, for the vault for which it was issued.                     [11.11.1]
+//!  (2) The memory that one account can make the server use is bounded, and so is that of all accounts together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

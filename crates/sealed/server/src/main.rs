@@ -48,12 +48,12 @@ enum Command {
     },
     /// Brings a second folder to the state of the server, whether the server is running or not; `serve` can run on it
     ///
-    /// Objects that the backup already has are not copied again. The backup has the tokens' hashes, and the key of the
-    /// certificate that the server signed itself: protect it like the folder of the server.
+    /// Objects that the backup already has are not copied again. The backup has the hashes of tokens, and the key of
+    /// the certificate that the server signed itself: protect the backup like the folder of the server.
     Backup {
         /// The folder of the server
         folder: PathBuf,
-        /// The folder of the backup: a new one, or that of an earlier backup
+        /// The folder of the backup: a new one, or the folder of an earlier backup
         to: PathBuf,
         /// Print one JSON object
         #[arg(long)]
@@ -70,7 +70,8 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// Removes files that belong to no object, as they remain after an older database was restored or a backup or an upload was cut off
+    /// Removes files that belong to no object; such files remain if an older database was restored or a backup or an
+    /// upload was interrupted
     Gc {
         /// The folder of the server, or the file with its settings
         folder: PathBuf,
@@ -112,7 +113,7 @@ struct Serve {
     /// Answer at http://ADDRESS:PORT/metrics with numbers for Prometheus, without a token
     #[arg(long, value_name = "ADDRESS:PORT", env = "STRONGROOM_SERVER_METRICS")]
     metrics: Option<SocketAddr>,
-    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give it again for each name
+    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give the option once for each name
     #[arg(
         long = "name",
         value_name = "NAME",

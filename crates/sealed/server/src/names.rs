@@ -1,8 +1,8 @@
 //! The names by which devices reach the server: a login is for one of them.
 //!
-//! Takes   the certificate of the server, and what its operator says
+//! Takes   the certificate of the server, and the names that its operator gives
 //! Gives   whether a name is one of its own
-//! Never   believes what a request says of its host
+//! Never   believes the host that a request states
 //! Spec    spec/11-sync.md, [11.11.3]
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! The OpenAPI document of a server.
 //!
 //! Takes   the table of requests, the refusals and the limits of the protocol; the schemas of documents (`openapi/schemas.rs`)
-//! Gives   the document, the same at every time
-//! Never   says what one server has: it is the same for all of one version
+//! Gives   always the same document
+//! Never   describes the state of one server: the document is the same for all servers of one version
 //!
 //! `docs/openapi.json` is a copy; a test compares it.
 
@@ -39,9 +39,9 @@ const TOKEN: &str = "token";
 
 const DESCRIPTION: &str = "A server keeps sealed objects for the vaults of many accounts, and the order of their publications. \
     A refusal has its code in the header `strongroom-refusal` and a problem document (RFC 9457) as its body. \
-    Beside the refusals of each request, a path that the server does not have is refused with 404 `no-such-path`, and another method with 405 `no-such-method`. \
-    What is no request of HTTP/1.1, or has too long a head, gets 400, 414 or 431 without a document. \
-    A query may have each parameter once and no other; no value needs a percent sign, and one with it is refused.";
+    Besides the refusals of each request, a path that the server does not have is refused with 404 `no-such-path`, and another method with 405 \
+    `no-such-method`. Bytes that are not an HTTP/1.1 request, and requests whose head is too long, get 400, 414 or 431 without a problem document. A \
+    query may have only the parameters that are listed, each at most once. No value needs a percent sign, and a value that has one is refused.";
 
 /// The document, as JSON.
 ///
@@ -184,7 +184,7 @@ fn login_body() -> request_body::RequestBody {
     let login = RefOr::<Schema>::Ref(Ref::from_schema_name("Login"));
     RequestBodyBuilder::new()
         .description(Some(format!(
-            "At most {LOGIN_BYTES_MAX} bytes, whatever the type that is said"
+            "At most {LOGIN_BYTES_MAX} bytes; the content type of the request is not looked at"
         )))
         .content(JSON, Content::new(Some(login)))
         .required(Some(utoipa::openapi::Required::True))
@@ -233,11 +233,14 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Account => ("200", "The account"),
         Outcome::Page => ("200", "Names"),
         Outcome::Newest => ("200", "The number; 0 if there is none"),
-        Outcome::Events => ("200", "Events, until one side ends it"),
+        Outcome::Events => (
+            "200",
+            "Events, until the client or the server ends the answer",
+        ),
         Outcome::Object => ("200", "The whole object"),
-        Outcome::Part => ("206", "The part that was asked for"),
-        Outcome::Created => ("201", "It is created, and durable"),
-        Outcome::Removed => ("204", "There is none of that name any more"),
+        Outcome::Part => ("206", "The requested part"),
+        Outcome::Created => ("201", "The object is created and durable"),
+        Outcome::Removed => ("204", "No object has that name any more"),
         Outcome::Challenge => ("200", "The challenge"),
         Outcome::Pass => ("200", "The token of the login"),
     };
@@ -303,7 +306,7 @@ fn headers() -> impl Iterator<Item = (&'static str, Header)> {
         (
             "strongroom-created",
             number(),
-            "The second since 1970 in which the object came",
+            "When the object was created, in seconds since 1970",
         ),
     ];
     headers.into_iter().map(|(name, schema, what)| {
@@ -353,7 +356,7 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
             "kind",
             Path,
             word(NAME_BYTES_MAX - 2),
-            "The kind of the object; only those of at most 64 bytes can be listed",
+            "The kind of the object; only kinds of at most 64 bytes can be listed",
         ),
         Field::NameInKind => (
             "name-in-kind",
@@ -370,21 +373,21 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
             text()
                 .pattern(Some("^([a-z0-9-][a-z0-9.-]*)?$"))
                 .max_length(Some(NAME_BYTES_MAX - 2)),
-            "Only names behind this one, below the kind; all if it is missing or empty",
+            "Lists only names that come after this one, which is given without the kind; lists all names if the parameter is missing or empty",
         ),
         Field::AfterNumber => (
             "after-number",
             "after",
             Query,
             number(),
-            "The newest publication that is known; 0 if it is missing",
+            "The number of the newest publication that the client knows; a missing one counts as 0",
         ),
         Field::Wait => (
             "wait",
             "wait",
             Query,
             number(),
-            "Seconds to wait at most: more than 50 are taken for 50; 0 if it is missing",
+            "The most seconds to wait; a value above 50 counts as 50, a missing one as 0",
         ),
         Field::Hash => (
             "hash",
@@ -398,7 +401,7 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
             "range",
             Header,
             text(),
-            "The part that is asked for, as `bytes=FIRST-LAST` or `bytes=FIRST-`; any other form gets the whole object",
+            "The requested part, as `bytes=FIRST-LAST` or `bytes=FIRST-`; any other form gets the whole object",
         ),
     };
     let is_required = !matches!(

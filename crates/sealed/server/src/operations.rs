@@ -5,7 +5,7 @@
 //! Never   names a handler, as `routes.rs` does, or a type of OpenAPI, as `openapi.rs` does
 //!
 //! Invariants
-//!  (1) A request that is not in the table reaches no handler: `routes.rs` makes the routes of the table alone.
+//!  (1) A request that is not in the table reaches no handler: `routes.rs` makes routes only from the table.
 //!  (2) A handler gives no refusal that its entry does not name: tests compare every answer that they get.
 
 use strongroom_remote::protocol::Refusal;
@@ -123,8 +123,8 @@ impl Operation {
     }
 }
 
-/// What every request can meet that shows a token. `Busy`: another process has the database for too long, or there are too many transfers.
-/// `DatabaseAway`, `ObjectsAway`: of several instances, which store everything elsewhere.
+/// The refusals of every request that carries a token. `Busy`: another process has the database for too long, or there
+/// are too many transfers. `DatabaseAway`, `ObjectsAway`: of several instances, which store everything elsewhere.
 const OF_ACCOUNT: &[Refusal] = &[
     Refusal::NoToken,
     Refusal::WrongToken,
@@ -137,17 +137,17 @@ const OF_ACCOUNT: &[Refusal] = &[
     Refusal::Failed,
 ];
 
-/// What every request can meet that needs the bytes of objects.
+/// The refusals of every request that needs the bytes of objects.
 const OF_OBJECTS: &[Refusal] = &[Refusal::ObjectsAway];
 
-/// What every request can meet that is about the objects of a vault: the server may follow it.
+/// The refusals of every request about the objects of a vault, which the server may follow.
 const OF_VAULT: &[Refusal] = &[
     Refusal::LoginNeeded,
     Refusal::OtherVault,
     Refusal::DeviceRemoved,
 ];
 
-/// What reads no disk and asks nobody.
+/// No refusals: such a request reads no disk and asks nobody.
 const NEVER: &[&[Refusal]] = &[];
 
 const IN_VAULT: &[Field] = &[Field::Account, Field::Vault];
@@ -220,7 +220,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     public(
         Endpoint::WhatWeSee,
         "whatWeSee",
-        "What the server sees of who uses it",
+        "What the server can see about those who use it",
         &[Form {
             path: "/v1/what-we-see",
             fields: &[],
@@ -276,7 +276,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: "createObject",
         summary: "Creates an object, if there is none of that name",
         description: "Give the length of the content in `Content-Length`. Objects never change. A publication is an object of the kind `publications` \
-            whose name is its number in 16 digits: it must be the number after the last. Where a name says a hash, as that of a segment, the content must have it.",
+            whose name is its number in 16 digits: it must be the number after the last. If the name of an object contains a hash, as the name of a \
+            segment does, the content must have that hash.",
         route: OBJECT,
         forms: OBJECT_FORMS,
         fields: &[Field::Hash],
@@ -327,7 +328,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         endpoint: Endpoint::Read,
         verb: Verb::Head,
         id: "findObject",
-        summary: "The length of an object, and when it came",
+        summary: "The length of an object, and when it was created",
         description: "",
         route: OBJECT,
         forms: OBJECT_FORMS,
@@ -363,7 +364,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         verb: Verb::Get,
         id: "newestPublication",
         summary: "The number of the newest publication",
-        description: "At once if there is a publication behind `after`; else at the next one, or when the time to wait is over.",
+        description: "The answer comes at once if there is a publication after `after`; otherwise when the next one is created, or when the time to wait is over.",
         route: PUBLICATIONS,
         forms: &[Form {
             path: PUBLICATIONS,
@@ -394,8 +395,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         endpoint: Endpoint::Challenge,
         verb: Verb::Post,
         id: "challenge",
-        summary: "A challenge for who wants to log in to a vault",
-        description: "It shows the token of the account. The challenge can be answered once.",
+        summary: "Gives a challenge to a client that wants to log in to a vault",
+        description: "The request carries the token of the account. The challenge can be answered once.",
         route: CHALLENGE,
         forms: &[Form {
             path: CHALLENGE,
@@ -411,8 +412,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         verb: Verb::Post,
         id: "logIn",
         summary: "Logs in a device or a key slot of a vault",
-        description: "It shows the token of the account, and gives one for this vault alone. What is signed: `spec/11-sync.md`, 11.11. \
-            From the first login of a member on the server follows the vault: then the token of the account alone is good for a first fetch and a pairing.",
+        description: "The request carries the token of the account. The answer has a token for this vault alone. `spec/11-sync.md`, 11.11, says what \
+            is signed. After the first login of a member, the server follows the vault: it knows the members. From then on the token of the account, \
+            without a login, is enough only for a first fetch and for a pairing.",
         route: LOGIN,
         forms: &[Form {
             path: LOGIN,

@@ -1,6 +1,6 @@
 //! Decides who may do what with the objects of a vault.
 //!
-//! Takes   what the server knows of who asks, and what they ask for
+//! Takes   the asker, as far as the server knows it, and the request
 //! Gives   nothing, or a refusal
 //! Never   looks anything up: `ledger/chains.rs` does
 //! Spec    spec/11-sync.md, [11.11.7] and [11.11.8]

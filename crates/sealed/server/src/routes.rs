@@ -1,6 +1,6 @@
 //! The routes of a server: one for each request of the table in `operations.rs`.
 //!
-//! Takes   what answers requests
+//! Takes   the handlers of requests
 //! Gives   the routes of its two addresses
 //! Never   has a route that the table does not have, except on the address for metrics
 

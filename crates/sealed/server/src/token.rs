@@ -1,4 +1,5 @@
-//! The token of an account, which proves that a request comes from the account's user; and that of a login, which is good for a while.
+//! The token of an account, which proves that a request comes from the user of the account; and the token of a login,
+//! which is valid for a while.
 //!
 //! Takes   random bytes from the system
 //! Gives   a token, once; its hash, which the server keeps

@@ -5,10 +5,11 @@
 //! Never   removes or changes an object
 //!
 //! Invariants
-//!  (1) A backup is one state of the database with the bytes of all its objects. While it is made, the folder `TO` has the backup
-//!      before, whole, with files that this one does not need yet.
-//!  (2) A file in `objects` without a row is garbage, also beside a running server: the row of an object is added before its file gets
-//!      there, and removed after it has left. In an object store a file without a row in any table is garbage (`ledger/shared.rs`).
+//!  (1) A backup is one state of the database with the bytes of all its objects. While it is made, the folder `TO` has
+//!      the whole earlier backup, with files that belong to the new one only.
+//!  (2) A file in `objects` without a row is garbage, also while a server runs: the row of an object is added before
+//!      its file gets there, and removed after it has left. In an object store a file without a row in any table is
+//!      garbage (`ledger/shared.rs`).
 //!  (3) Of an object that was in the database when a backup of several instances began, the bytes stay until that has ended.
 
 use std::fs::{self, File};

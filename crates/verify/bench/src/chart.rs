@@ -207,7 +207,7 @@ fn axis(area: &Area<'_>, scale: &Scale, height: i32) -> Drawn {
         };
         write(area, &text, (x, bottom + 12), 13, HPos::Center)?;
     }
-    let text = "times as fast as the plain file system beneath; right is better; a short bar is the target";
+    let text = "how many times as fast as the plain file system beneath; further right is better; the short vertical mark is the target";
     write(area, text, (WIDTH - RIGHT, bottom + 32), 13, HPos::Right)
 }
 

@@ -142,7 +142,10 @@ fn look(
     if !served || interrupt::came() {
         return kept;
     }
-    tell(&format!("{} was killed, and is mounted anew", running.name));
+    tell(&format!(
+        "{} was killed, and is mounted again",
+        running.name
+    ));
     // It may bring back what it finds of its own only after it is mounted.
     match running.serve_again().and_then(|()| running.rest()) {
         Ok(()) => kept.records_after_kill = Some(records.count_in(&path)),

@@ -262,7 +262,8 @@ fn count(number: usize, what: &str) -> String {
 fn ratios(text: &mut String, report: &Report) {
     text.push_str(
         "\n## Against the targets\n\n\
-         Medians, in parentheses the least and the greatest. `×` is how many times as fast Strongroom is, for times and costs too;\n\
+         Medians, in parentheses the least and the greatest. `×` is how many times as fast Strongroom is: in rows of times and\n\
+         costs the ratio is turned round, so that more is always better;\n\
          ✓ and ✗ say whether the target is met.\n\n\
          | workload | unit | plain | Strongroom | × plain | target | best FUSE peer | × it | × fscrypt | target |\n\
          |---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -294,8 +295,8 @@ fn ahead(text: &mut String, report: &Report) {
         let _ = write!(
             text,
             "\n### Ahead, for a smaller promise\n\n\
-             These FUSE peers are ahead of Strongroom in rows of synced content, and are not the best peer there: their figures do\n\
-             not stand for content that is encrypted and stays. The section below says how that was found out.\n\n\
+             These FUSE peers are ahead of Strongroom in rows of synced content, and are not the best peer there: their figures\n\
+             are for content that is stored unencrypted, or that is lost although `fsync` confirmed it. The section below says how that was found out.\n\n\
              | workload | unit | Strongroom | peer | its figure | why it is not compared |\n\
              |---|---|--:|---|--:|---|\n{lines}"
         );

@@ -58,7 +58,7 @@ fn traces(folder: &Path) -> Vec<String> {
 fn an_interrupted_bench_leaves_no_mount_no_server_and_no_folder() {
     for (signal, moment) in [
         (Signal::INT, "what an fsync keeps: strongroom"),
-        (Signal::TERM, "strongroom was killed, and is mounted anew"),
+        (Signal::TERM, "strongroom was killed, and is mounted again"),
         (Signal::INT, "s  plain"),
         (Signal::INT, "round 1 of"),
         (Signal::TERM, "round 2 of"),

@@ -66,7 +66,7 @@ pub fn differences(claims: &[u32], rows: &[Row]) -> Vec<String> {
     for (at, row) in rows.iter().enumerate() {
         if !claims.contains(&row.claim) {
             wrong.push(format!(
-                "{} is for claim {}, which is none",
+                "{} is for claim {}, but there is no such claim",
                 row.test, row.claim
             ));
         }

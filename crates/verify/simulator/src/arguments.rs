@@ -12,18 +12,18 @@ use strongroom_simulator::run::Trial;
 use strongroom_simulator::worker::Scale;
 
 pub(crate) const USAGE: &str = "usage:
-  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
-  strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
-  strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
+  strongroom-sim run    [--seeds N|A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
+  strongroom-sim faults [--seeds N|A..B] [--ops N] [--first N] [--last N]
+  strongroom-sim transactions [--seeds N|A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim rotations [--ops N] [--stride N] [--policy NAME] [--journal]
   strongroom-sim backups [--stride N] [--policy NAME] [--journal]
-  strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
-  strongroom-sim damage [--seeds A..B]
-  strongroom-sim small-disk [--seeds A..B] [--ops N]
+  strongroom-sim database [--seeds N|A..B] [--ops N] [--stride N] [--first N] [--last N]
+  strongroom-sim damage [--seeds N|A..B]
+  strongroom-sim small-disk [--seeds N|A..B] [--ops N]
   strongroom-sim alarms [--runs N] [--seed N]
-  strongroom-sim sync   [--seeds A..B] [--remote memory|server] [--jobs N] [--tell]
-  strongroom-sim remote [--cases A..B] [--jobs N] [--tell]
+  strongroom-sim sync   [--seeds N|A..B] [--remote memory|server] [--jobs N] [--tell]
+  strongroom-sim remote [--cases N|A..B] [--jobs N] [--tell]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
                          [--only FILE OPERATION COMMAND]
   strongroom-sim hostile-join SUMMARY...
@@ -52,7 +52,7 @@ sync    runs two to five devices of one vault, which write, sync over a bad line
         build with the feature testing); the remote is in memory (default), or at a strongroom-server beside this program, which is
         killed and started again meanwhile
 remote  lets a remote lie in every way about every kind of object, and as a whole, to every command that asks it; checks what is
-        reported, that no byte is wrong or lost, and that all devices get the same tree once the remote is honest (needs as sync)
+        reported, that no byte is wrong or lost, and that all devices get the same tree once the remote is honest (needs the same as sync)
 hostile-join joins the summaries of the parts of one hostile run; every part must be given
 hostile does to each file of a vault folder everything that somebody who can write the folder can do, and runs every command on
         it; checks that nothing outside is touched, no wrong byte is read, and the damage is reported; in --only, - means every

@@ -169,8 +169,12 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
     let goes_on = probe(&system).is_ok();
     if goes_on {
         let found = read_tree(&system).map_err(|error| format!("reading goes on: {error}"))?;
-        is_before_or_after(&history, at, without_probe(found))
-            .map_err(|difference| format!("act {} failed by half: {difference}", at + 1))?;
+        is_before_or_after(&history, at, without_probe(found)).map_err(|difference| {
+            format!(
+                "act {} failed, but a part of it took effect: {difference}",
+                at + 1
+            )
+        })?;
     }
     let synced = system.sync().is_ok();
     drop((session, system));
@@ -186,7 +190,10 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
     match (goes_on, has_probe) {
         (true, true) => Ok(Outcome::Alone),
         (false, false) => Ok(Outcome::Stopped),
-        _ => Err("what was refused or synced after the fault is not as was said".to_owned()),
+        _ => Err(
+            "a write after the fault was confirmed and is missing, or was refused and is there"
+                .to_owned(),
+        ),
     }
 }
 

@@ -149,7 +149,7 @@ fn judge_nodes(
             match matching {
                 None => {
                     return Err(format!(
-                        "(2): the {} bytes of {shown:?} are those of no moment (namespace {count})",
+                        "(2): {shown:?} never had the {} bytes that it has now (namespace {count})",
                         leaf.bytes.len()
                     ));
                 }
@@ -169,7 +169,7 @@ fn judge_nodes(
         match last_match(history, *inode, started, |node| has_attributes(node, leaf)) {
             None => {
                 return Err(format!(
-                    "the attributes of {shown:?} are those of no moment: {:o} {:?}",
+                    "{shown:?} never had the attributes that it has now: {:o} {:?}",
                     leaf.mode, leaf.owner
                 ));
             }

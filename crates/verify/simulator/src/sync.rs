@@ -6,10 +6,12 @@
 //! Never   waits, or works in the background: each step is done before the next begins
 //! Spec    spec/11-sync.md; docs/guide/sync.md
 //!
-//! `strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
-//! step. The repetition is exact, except that keys and ids are random. Requests for the objects of one push or pull are
-//! sorted by hash. So their order may differ, and a fault may hit another request. With `--remote server`, what the server has done of a
-//! request when it is killed depends on real time, and how often the client tries again, too.
+//! `target/debug/strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
+//! step. A history at a server is repeated only with `--remote server`: without it, the same seed runs in memory and is another history.
+//! It also needs `cargo build -p strongroom-server`. The repetition is exact, except that keys and ids are random. Requests for the
+//! objects of one push or pull are sorted by hash. So their order may differ, and a fault may hit another request. With
+//! `--remote server`, how much of a request the server has carried out when it is killed depends on real time, and so
+//! does how often the client tries again.
 //!
 //! Rules:
 //!  (1) Only an injected fault, or a case that the guide names, keeps a device from working.

@@ -290,7 +290,7 @@ public final class Vault extends Tree {
     }
 
     /**
-     * Reads everything that the vault holds. {@code deep}: also computes the names of blocks again, and goes over every snapshot.
+     * Reads everything in the vault folder. {@code deep}: also computes the names of blocks again, and goes over every snapshot.
      * {@code progress} may be null.
      */
     public Verified verify(boolean deep, Progress progress) throws IOException {

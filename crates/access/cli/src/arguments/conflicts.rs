@@ -34,7 +34,7 @@ pub(crate) enum ConflictsCommand {
 /// Which of the two stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
-    /// Keep the conflict copy: it replaces the published file
+    /// Keep the conflict copy: it replaces the published file, the one that was pushed first and kept the name
     Mine,
     /// Keep the published file, and remove the conflict copy
     Theirs,

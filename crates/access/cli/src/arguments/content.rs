@@ -28,10 +28,11 @@ pub(crate) struct Hash {
     pub(crate) common: Common,
 }
 
-/// What of `find` is about contents.
+/// The options of `find` that look at content.
 #[derive(Args, Debug)]
 pub(crate) struct FindContent {
-    /// Find only files whose BLAKE3 hash, or stored SHA-256 hash, begins with PREFIX
+    /// Find only files whose BLAKE3 hash begins with PREFIX, or whose SHA-256 hash is already stored and begins with
+    /// PREFIX (see --sha256)
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
     /// PREFIX is the beginning of a SHA-256 hash; computes the SHA-256 hash of every file that has none stored

@@ -13,7 +13,7 @@ use crate::arguments::pattern::Exclude;
 use crate::arguments::size;
 use crate::terminal::failure::{Failure, Result};
 
-/// What of a tree is copied again.
+/// Which parts of a tree `put` and `get` copy, and how they report it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Copying {
     /// Skip files and directories that match PATTERN; may be given more than once. As in .gitignore, a pattern without a slash matches

@@ -34,7 +34,7 @@ pub(crate) struct Recover {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
+    /// Rebuild the database even if it is sound: useful if, for example, it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
     /// Report no progress
@@ -56,7 +56,7 @@ pub(crate) struct Repair {
     /// Rebuild a lost database without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
+    /// Rebuild the database even if it is sound: useful if, for example, it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
     /// Fetch damaged or lost content only from this remote, instead of from all remotes of the vault

@@ -16,9 +16,9 @@ pub(crate) struct Device {
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Lists the devices, who added each, and which keys or devices another copy changed; needs no secret
+    /// Lists the devices and who added each; needs no secret
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is read from the header (vault.json) and not verified. With --unlock, or an option for the secret, it is verified, and the device of this copy is marked."
+        after_help = "Example:\n  strongroom device list photos\n\nWith --unlock, with an option for the secret, or if a process has the vault open, the list is verified, and the device of this copy is marked. The command then also lists the changes of keys and devices that another copy of the vault made, until you accept them with `strongroom device accept`. Otherwise the list is read from the header (vault.json) and not verified."
     )]
     List(DeviceList),
     /// Adds a new device: shows a code, which you type into `strongroom clone --pair` on the new device; waits, and asks before adding it
@@ -29,7 +29,7 @@ pub(crate) enum DeviceCommand {
     Remove(DeviceRemove),
     /// Accepts all changes of keys and devices so far, so that commands no longer report them
     #[command(
-        after_help = "Example:\n  strongroom device accept photos\n\nEvery command reports changes of keys and devices that another copy of the vault made, until you accept them in this copy."
+        after_help = "Example:\n  strongroom device accept photos\n\nCommands that open the vault report changes of keys and devices that another copy of the vault made, until you accept them in this copy. These commands do not report them: `mount`, `unlock`, `repair`, `key add`, `key remove`, `key change`, `key rotate` (without --status), `device remove` and `remote guessable`."
     )]
     Accept(DeviceAccept),
 }
@@ -40,7 +40,7 @@ pub(crate) struct DeviceList {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Ask for the passphrase, and verify what is shown
+    /// Verify what is shown; asks for the passphrase, unless a process has the vault open
     #[arg(long)]
     pub(crate) unlock: bool,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use crate::terminal::exit_code::ExitCode;
 /// What both `put` and `get` keep of a file.
 const KEPT: &str = "\
 A copy keeps content, holes, modes, times and user.* attributes. It keeps symbolic links, pipes and sockets, and hard links \
-between files of the same command.";
+between files that one command copies.";
 
 /// What becomes of a copy that does not keep everything, or is interrupted.
 const COMPLETE: &str = "\
@@ -23,9 +23,9 @@ again if its content differs";
 const DELETE: &str = "In copied directories, --delete deletes what the source does not have";
 
 const RIGHTS: &str = "\
-Somebody else may have written the files in the vault. Therefore even root gets what can give rights only with --special. At the end the \
-command prints how many files it copied without such rights, and how many devices it skipped; the exit code is 0. A mount ignores \
-set-user-id bits, capabilities and devices as well.";
+Somebody else may have written the files in the vault. Therefore, even for root, `get` copies things that can give rights (set-user-id bits, \
+capabilities, devices) only if --special is given. At the end the command prints how many files it copied without such rights, and how many devices \
+it skipped; the exit code is 0. A mount ignores set-user-id bits, capabilities and devices as well.";
 
 fn example(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| format!("\n  {line}"));
@@ -55,7 +55,7 @@ pub(crate) fn mount() -> String {
          standard error. -v and -vv log more. No log contains the name of a file in the vault.\n\n\
          With --sync, the mount pushes changes to the remotes of the vault within seconds, and shows what other devices push. The log reports \
          every transfer. `umount` waits until the last changes are at every remote that can be reached. In /etc/fstab the option is called \
-         sync-remotes.\n\n{}",
+         sync-remotes. --limit-up needs --sync.\n\n{}",
         example(&[
             "strongroom mount photos ~/photos",
             "strongroom mount --sync photos ~/photos",
@@ -68,9 +68,9 @@ pub(crate) fn umount() -> String {
     format!(
         "Exit code 0 means that everything is stored, the process of the mount has ended, and the disk that holds the vault can be unmounted. \
          If the command has to wait for longer than a second, it prints why.\n\n\
-         Exit code 7 has three causes. Programs use the mount: the command lists them as far as permitted, and the vault stays mounted. \
-         Or the mount is gone here, but a container (another mount namespace) still has it after 10 seconds. Or nothing progressed for \
-         10 minutes. In the last two cases, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that \
+         Exit code 7 has three causes. (1) Programs use the mount; the command lists them as far as permitted, and the vault stays mounted. \
+         (2) The mount is gone here, but a container (another mount namespace) still has it after 10 seconds. (3) Nothing progressed for \
+         10 minutes. In cases 2 and 3, and after Ctrl-C, unmounting continues in the background. Exit code 13 means that \
          unmounting failed, or that it is not certain that everything is stored, for example because the process of the mount had died; \
          the message says which.\n\n{}",
         example(&[
@@ -121,8 +121,8 @@ pub(crate) fn remote_guessable() -> String {
 pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
-         push at least a week later deletes those that are still unused. With --now this command deletes them at once. Unused content that \
-         a device has evicted stays until that device syncs, at most 180 days.\n\n{}",
+         push at least a week later deletes those that are still unused. With --now this command deletes them at once. If a device has evicted \
+         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -170,9 +170,9 @@ pub(crate) fn pull() -> String {
     format!(
         "A pull joins the changes of other devices with the changes of this device, in one step. If one device removed a file and another \
          changed it, the changed file stays. If two devices changed different lines of a text file, the result has the lines of both. If both \
-         changed the content in another way, the version that was pushed first keeps the name, and yours is kept beside it under a name like \
-         `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Other programs may use the vault meanwhile, also through a mount. If a pull is \
-         interrupted, the vault stays as it was, and the next pull does not fetch again what has arrived.\n\n{}",
+         changed the content and the changes cannot be joined line by line, the version that was pushed first keeps the name, and yours is kept \
+         beside it under a name like `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Other programs may use the vault meanwhile, also through a \
+         mount. If a pull is interrupted, the vault stays as it was, and the next pull does not fetch again what has arrived.\n\n{}",
         example(&["strongroom pull photos", "strongroom pull photos stick"])
     )
 }
@@ -250,18 +250,20 @@ pub(crate) fn get() -> String {
     ]);
     format!(
         "{KEPT} A copy by root also keeps owner and group, unless --no-owner is given. With --special, a copy that has the owner and \
-         group of the file also keeps its set-user-id and set-group-id bits; a copy by root also keeps devices and, unless --no-owner \
-         is given, capabilities and trusted.* attributes. {COMPLETE}\n\n\
+         group of the original also keeps the set-user-id and set-group-id bits. With --special, a copy by root also keeps devices and, \
+         unless --no-owner is given, capabilities and trusted.* attributes. {COMPLETE}\n\n\
          {AGAIN}. {DELETE}. Local files that it deletes are lost.\n\n{RIGHTS}\n\n{example}"
     )
 }
 
 pub(crate) fn unlock() -> String {
     format!(
-        "A process in the background keeps the vault open. Until it ends, commands start at once and ask for no passphrase or key, just \
-         as they do while the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; \
-         other users cannot, except root. The keys are in locked memory of that process, and never on a disk. The process ends when the \
-         time is up, at `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
+        "A process in the background keeps the vault open. Until it ends, most commands start at once and ask for no passphrase or key, just \
+         as they do while the vault is mounted. Commands that change keys or devices still ask: `key add`, `key remove`, `key change`, \
+         `key rotate`, `device add` and `device remove`. So do `remote guessable` and `remote add --guessable`. `mount` and `repair` end the \
+         process, and ask too.\n\n\
+         While the process runs, every program of this user can use the vault, as with an unlocked ssh-agent; other users cannot, except root. The keys are in locked memory of that process, as far as the system permits it, so that they do not reach \
+         a disk. The process ends when the time is up, or when `strongroom lock`, `mount` or `repair` ends it. `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom unlock photos",
             "strongroom unlock --for 8h photos",
@@ -324,8 +326,8 @@ pub(crate) fn info() -> String {
 
 pub(crate) fn key_remove() -> String {
     format!(
-        "With an older copy of the vault folder, the secret still opens what was stored before the removal. A copy of only vault.json is \
-         enough for that until `strongroom key rotate` has re-sealed everything.\n\n{}",
+        "With an older copy of the vault folder, the secret still opens what was stored before the removal. Until `strongroom key rotate` has \
+         re-sealed everything, the secret opens that content with just an old copy of vault.json and the present vault folder.\n\n{}",
         example(&[
             "strongroom key list photos",
             "strongroom key remove photos 3fa2",
@@ -373,9 +375,10 @@ pub(crate) fn quota() -> String {
 
 pub(crate) fn compression() -> String {
     format!(
-        "With zstd, new content is compressed in blocks of up to 64 KiB, where that saves space. Content that is already stored \
-         stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed. Keep compression off \
-         if somebody can add text to a file that also has your secrets, or if nobody may recognize a known file by the compressed \
+        "With zstd, new content is compressed in blocks of up to 64 KiB. A block is stored compressed only if it becomes at least an eighth shorter. \
+         Content that is already stored stays as it is. Anyone who sees the vault folder then learns how well content could be compressed; \
+         anyone who watches the folder closely learns this block by block. Keep compression off if \
+         somebody can add text to a file that also has your secrets, or if it must stay impossible to recognize a known file by the compressed \
          lengths of its blocks. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
         example(&[
             "strongroom compression photos",
@@ -399,7 +402,7 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes, and deletes only content that a remote still lists at full size. Names, sizes, times and snapshots \
+        "The command first asks the remotes for their lists. It deletes content only if a remote lists its segment with the full length. Names, sizes, times and snapshots \
          stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          The command deletes only whole segments. With a path, it deletes each segment in which at least half of the content in use \
@@ -441,7 +444,8 @@ pub(crate) fn verify() -> String {
     format!(
         "The command compares the tables of the database with each other, opens (decrypts) every sealed block, and computes every checksum. \
          For each damaged file it prints which bytes are damaged, and in which snapshots. It works while the vault is mounted. Ctrl-C \
-         stops it, and --resume continues. --structure takes moments: it finds tables that disagree, and reads no content.\n\n{}",
+         stops it, and --resume continues. --structure takes moments: it finds tables that disagree, and reads no content. Content that is only at \
+         remotes is never read; the command says how much that is.\n\n{}",
         example(&[
             "strongroom verify photos",
             "strongroom verify --structure photos",
@@ -455,13 +459,13 @@ pub(crate) fn repair() -> String {
     format!(
         "Unmount first. Damaged or lost content that was pushed to a remote is fetched from there, and used only if it is exactly what was \
          pushed. Nothing else is fetched; a remote that cannot be reached is reported and skipped. Other damaged \
-         content is replaced from another copy in the vault, if there is one. Damaged records and trees of \
-         snapshots are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or \
-         replica.json is restored from the second copy beside it. If only the record of a snapshot is left, the snapshot is added to the \
-         database again. Content without a name is moved to lost+found. Segment files and \
-         snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
-         is deleted only if everything in it that files or snapshots use has been stored again elsewhere. The command lists what stays lost \
-         with exact byte ranges; reading them gives an error. Storing the same content again repairs it (`put --checksum`).\n\n\
+         content is replaced from another copy in the vault, if there is one. Damaged records of snapshots (their files in the vault folder) and \
+         damaged trees of snapshots are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or replica.json is \
+         restored from the second copy beside it. If the database has lost a snapshot and its record is left, the snapshot is added to the database \
+         again. Content without a name is moved to lost+found. Segment files and snapshot records that belong to nothing known are moved to the \
+         folder `unexplained` in the vault folder. A segment file is deleted only if everything in it that files or snapshots use has been stored \
+         again elsewhere. The command lists what stays lost with exact byte ranges; reading them gives an error. Storing the same content again \
+         repairs it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read. Names that \
          are newer are lost, and their content is moved to lost+found. The command asks before that; where it cannot \
          ask, it needs --yes. It keeps the old file beside the new one. Running the command twice, or killing it half-way, does no \
@@ -479,10 +483,10 @@ pub(crate) fn tune() -> String {
     format!(
         "This takes half a minute; run nothing else meanwhile. All vaults of this user use the result when they are next opened. Without this \
          command, Strongroom measures for 300 ms at its first use on a machine, and again when the processor, the cores or the libraries change. \
-         A preference saved with --prefer takes precedence over the measurement, and the environment variable \
-         STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… over both.\n\nEach figure is the median of the rounds in MiB/s, with the 25th and 75th \
-         percentiles in parentheses. Each round measures all providers (libraries) in turn. For each algorithm, the provider with the \
-         greatest median is chosen.\n\n{}",
+         A preference saved with --prefer takes precedence over the measurement. The environment variable STRONGROOM_PROVIDERS \
+         (ALGORITHM=PROVIDER,…) takes precedence over both.\n\nEach figure is the median of the rounds in MiB/s, with the 25th and 75th percentiles \
+         in parentheses. Each round measures all providers (libraries) in turn. For each algorithm, the provider with the greatest median is \
+         chosen.\n\n{}",
         example(&[
             "strongroom tune",
             "strongroom tune --chart providers.svg",

@@ -37,16 +37,17 @@ pub(crate) enum SnapshotCommand {
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
-    /// Shows or sets the rule for which snapshots to keep; all others are removed when you set it, and whenever a mount takes
-    /// a snapshot
+    /// Shows or sets the rule for which snapshots to keep; all others are removed when you set it, and then whenever a
+    /// scheduled snapshot is due
     #[command(after_help = KEEP)]
     Keep(SnapshotKeep),
 }
 
 const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot, the newest snapshot stays. Snapshots with a tag, or with \
-    a message that you gave, always stay. Snapshots that `restore` and `put --delete` take before they change files count as \
-    scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots. Hours \
-    and days are in UTC.\n\n\
+    a message that you gave, always stay. Scheduled snapshots are taken by a mount, and by commands that change files while no other \
+    process has the vault open. A snapshot that `restore` takes before it replaces files, or `put --delete` before its first removal, \
+    counts as scheduled too. The default rule keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots; a clone, and a vault whose \
+    database was rebuilt, keep all snapshots until you set a rule. Hours and days are in UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
@@ -136,7 +137,7 @@ pub(crate) struct RuleArguments {
     /// Keep all snapshots
     #[arg(long, conflicts_with_all = ["last", "hourly", "daily", "weekly", "monthly", "yearly"])]
     pub(crate) everything: bool,
-    /// Apply the rule only to automatic snapshots: scheduled ones, and those before `restore` and `put --delete`
+    /// Apply the rule only to automatic snapshots: scheduled ones, and those that `restore` and `put --delete` take
     #[arg(long)]
     pub(crate) scheduled_only: bool,
 }

@@ -8,10 +8,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The names under which it is called.
+/// The names under which `mount(8)` calls this program.
 const NAMES: [&str; 2] = ["mount.fuse.strongroom", "mount.strongroom"];
 
-/// Options that are meant for `mount(8)` and systemd, or say what is so anyway.
+/// Options that are meant for `mount(8)` and systemd, or that change nothing here.
 const FOR_OTHERS: [&str; 21] = [
     "defaults",
     "auto",
@@ -50,18 +50,18 @@ const WITH_VALUE: [&str; 10] = [
     "limit-down",
 ];
 
-/// Of what `mount(8)` asks.
+/// The request of `mount(8)`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// This program was called by its own name.
+    /// None: this program was called by its own name.
     Nothing,
-    /// These words, of `strongroom`.
+    /// To run `strongroom` with these words.
     Words(Vec<OsString>),
-    /// To do as if.
+    /// To pretend to mount (the option `-f`).
     Pretence,
 }
 
-/// What `words`, the name of the program first, ask for.
+/// Reads the request from `words`, the name of the program first.
 pub(crate) fn asked(words: impl IntoIterator<Item = OsString>) -> Asked {
     let mut words = words.into_iter();
     let called = words.next().unwrap_or_default();

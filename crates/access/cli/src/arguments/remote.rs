@@ -1,4 +1,4 @@
-//! The command line of remotes: `remote`, `pull`, `push`, `sync`, `evict` and `clone`.
+//! The command line of remotes: `remote`, `pull`, `push`, `sync`, `evict`, `pin`, `unpin` and `clone`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,7 +76,7 @@ pub(crate) struct RemoteAdd {
     /// The address of the remote: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// Let this device delete nothing at the remote: for credentials that may only add objects
+    /// Let this device never delete anything at the remote: for credentials that may only add objects
     #[arg(long)]
     pub(crate) keep: bool,
     /// Let `clone` accept a passphrase at all remotes of the vault, as `remote guessable VAULT yes` does; then anyone who can read a

@@ -26,7 +26,7 @@ pub(crate) struct Serve {
     /// Listen without TLS, on this machine only, for a proxy that does TLS
     #[arg(long, conflicts_with_all = ["certificate", "key"])]
     pub(crate) no_tls: bool,
-    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give it again for each name
+    /// A name by which devices reach the server, as in their URLs; needed behind a proxy that does TLS. Give the option once for each name
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }

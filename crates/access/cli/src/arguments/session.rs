@@ -19,13 +19,13 @@ pub(crate) struct Unlock {
     /// How long to keep the vault open: a number with s, m, h or d, at most 31d
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub(crate) duration: Duration,
-    /// What the program starts itself with
+    /// Set by the program when it starts itself in the background
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
-    /// Where that logs to
+    /// The file to which the background process logs
     #[arg(long, hide = true)]
     pub(crate) log_file: Option<PathBuf>,
-    /// How much it shall log: the count of -v
+    /// How much the background process logs: the number of -v options
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) log_verbosity: u8,
     #[command(flatten)]

@@ -50,7 +50,10 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
         }
     }
     if !is_root() {
-        writeln!(out, "cold rows need root, to drop the kernel's caches")?;
+        writeln!(
+            out,
+            "rows with \"cold\" in their name were not measured: they need root, to drop the kernel's caches"
+        )?;
     }
     Ok(out.flush()?)
 }

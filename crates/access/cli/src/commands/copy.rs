@@ -1,6 +1,7 @@
-//! `cp` and `mv` inside a vault: content is shared and never copied.
+//! `cp` and `mv` inside a vault: content is shared; it is copied only if some program keeps writing to the file meanwhile.
 //!
-//! A copy keeps what `put` keeps: owner, mode, times, extended attributes, and hard links between files of one command.
+//! A copy keeps owner, mode, times, extended attributes, and hard links between files that one command copies.
+//! `put` keeps the same if root runs it.
 
 use strongroom::filesystem::{
     Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,

@@ -1,7 +1,8 @@
 //! Converts the dates in a selector from local time to UTC, which a vault uses.
 //!
 //! Takes   a selector that a user typed
-//! Gives   the selector with each date as a second of UTC: the beginning or the end of its period, whichever applies
+//! Gives   the selector with each date replaced by a second in UTC: the first or the last one of the period that the
+//!         date names (a day, a minute), whichever the selector needs
 //! Never   judges a selector: unknown parts stay as they are, and the vault reports what is wrong
 //! Spec    spec/6-history.md, section 6.9
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   the limits that it was started with
 //! Gives   the highest permitted number, at most `WANTED`; whether it is enough to serve a mount
-//! Never   raises it further
+//! Never   raises the number above `WANTED`
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

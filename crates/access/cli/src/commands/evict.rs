@@ -1,4 +1,4 @@
-//! `evict` removes local content that a remote has. `pin` fetches content and keeps it on this disk. `unpin` ends that.
+//! `evict` removes local content that a remote has. `pin` fetches content and keeps it on this disk. `unpin` undoes `pin`.
 
 use serde_json::json;
 use strongroom::{BringBackReport, EvictReport, Vault};

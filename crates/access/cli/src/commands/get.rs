@@ -2,7 +2,7 @@
 //!
 //! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault. A
 //! target that the user named is replaced only if it is a regular file, or a link to one.
-//! Files that are unchanged are skipped without being opened.
+//! Files that look unchanged are skipped without being opened, unless --checksum is given.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

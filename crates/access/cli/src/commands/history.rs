@@ -206,7 +206,7 @@ pub(crate) fn log(arguments: &Log) -> Result<()> {
             if index > 0 {
                 writeln!(out)?;
             }
-            writeln!(out, "revision {}", revision.id)?;
+            writeln!(out, "snapshot {}", revision.id)?;
             writeln!(out, "time     {}", text_time(revision.time))?;
             for tag in &revision.tags {
                 writeln!(out, "tag      {}", show(tag.as_bytes()))?;

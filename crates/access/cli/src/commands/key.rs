@@ -184,7 +184,9 @@ fn tell_of_other_devices(keys: &Keys) {
     let others = keys.other_devices();
     if !others.is_empty() {
         tell(&format!(
-            "strongroom: the vault has other devices: {}. Anyone who had the old key, and could read the folder of one of them, may know the keys of that device. To replace these keys, run on that device `strongroom sync`, then `strongroom device remove` without an id, then `strongroom sync`",
+            "strongroom: the vault has other devices: {}. Anyone who had the old key and could read the vault folder of one of these devices may \
+             know the keys of that device. To replace them, run on that device `strongroom sync`, then `strongroom device remove` without an id, \
+             then `strongroom sync`",
             others.join(", ")
         ));
     }

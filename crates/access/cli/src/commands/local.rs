@@ -1,7 +1,7 @@
 //! Reads local files for `put`.
 //!
 //! Takes   an open file, or its metadata from the system
-//! Gives   data without holes; kinds and times in the form that a vault uses
+//! Gives   the ranges of data between holes; kinds and times in the form that a vault uses
 //! Never   assumes that a file stays the same while it is read
 
 use std::fs::{self, File, Metadata, OpenOptions};

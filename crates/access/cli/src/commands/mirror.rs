@@ -2,8 +2,8 @@
 //!
 //! Takes   a directory, and the names that its source has
 //! Gives   the number of removed nodes
-//! Never   removes a node that a pattern excludes, or a directory with such a node in it; never follows a link, also not one that
-//!         somebody puts in the place of a directory meanwhile
+//! Never   removes a node that a pattern excludes, or a directory with such a node in it. Never follows a link, even if somebody
+//!         puts a link in the place of a directory meanwhile
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

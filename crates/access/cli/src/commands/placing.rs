@@ -1,6 +1,6 @@
 //! Gives a node in a vault its name only when it is complete, and replaces the node that had the name.
 //!
-//! Takes   a path, and a function that makes or names the node, or the place where it already is
+//! Takes   a path; and either a function that makes or names the node, or the place where the node already is
 //! Gives   the name; an existing node is replaced by one rename
 //! Never   leaves a temporary name, unless it is killed or the removal fails
 

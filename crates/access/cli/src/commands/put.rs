@@ -1,7 +1,7 @@
 //! `put`: copies files and directories into a vault.
 //!
-//! A file gets its name only when it is complete: an interruption leaves the old file, or none. Files that are
-//! unchanged are skipped without being opened.
+//! A file gets its name only when it is complete: an interruption leaves the old file, or none. Files that look
+//! unchanged are skipped without being opened, unless --checksum is given.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -89,7 +89,7 @@ const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database has no list of remotes. 
 
 /// Said of every new database.
 pub(crate) const ALL_ARE_KEPT: &str =
-    "all of them are kept until `strongroom snapshot keep` sets one";
+    "all snapshots are kept until `strongroom snapshot keep` sets a rule";
 
 /// Said of one that is rebuilt from nothing.
 const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` restores it from there, into a new folder";
@@ -136,7 +136,10 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
         _ if dry_run => {}
         (Brought::Rebuilt(_), Some(_)) => {
             writeln!(out, "{REMOTES_ARE_FORGOTTEN}")?;
-            writeln!(out, "it has no rule for snapshots either: {ALL_ARE_KEPT}")?;
+            writeln!(
+                out,
+                "the rebuilt database has no rule for snapshots either: {ALL_ARE_KEPT}"
+            )?;
         }
         (Brought::Rebuilt(_), None) => writeln!(out, "{A_CLONE_HAS_MORE}")?,
         _ => {}

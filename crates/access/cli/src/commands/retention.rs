@@ -122,7 +122,7 @@ fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
     let mut out = stdout();
     writeln!(out, "{}", words(&rule))?;
     if set.is_none() {
-        writeln!(out, "no rule was set; this is the default rule of a mount")?;
+        writeln!(out, "no rule was set; this is the default rule")?;
     }
     Ok(out.flush()?)
 }

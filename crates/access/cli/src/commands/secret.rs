@@ -1,8 +1,9 @@
 //! Gets the secret that unlocks a vault: from a terminal, a file, a descriptor or a command.
 //!
 //! Takes   the options of the command line
-//! Gives   a `Secret`, asked for at most once and only if it is needed
-//! Never   accepts one as an argument or from the environment, prints it, or leaves an unwiped copy in memory
+//! Gives   a `Secret`, asked for only if it is needed; a command that needs it twice asks once, and a mistyped secret
+//!         is asked for again
+//! Never   accepts a secret as an argument or from the environment, prints one, or leaves an unwiped copy in memory
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,9 +1,10 @@
-//! Refuses targets of a command that a copy would destroy: the copy of another source of the command, or a local device or pipe
-//! that the user named.
+//! Refuses a target if copying to it would destroy something: the copy that the same command made of another source, or
+//! a local device or pipe that the user named.
 //!
 //! Takes   the target of each source, and the source
 //! Gives   nothing, or a refusal
-//! Never   refuses a source that is given twice (its copies are equal), or a target that is a copy of the same source from before
+//! Never   refuses a source that is given twice (its copies are equal), or a target that is an earlier copy of the same
+//!         source
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};

@@ -1,7 +1,7 @@
 //! `umount`: ends a mount, and reports what it waits for.
 //!
 //! Takes   the mount point
-//! Gives   nothing; returns once the process of the mount has ended, or earlier if it makes no more progress
+//! Gives   nothing; returns once the process of the mount has ended, or earlier if that process makes no more progress
 //! Never   is silent for longer than a second
 
 use std::io::IsTerminal;

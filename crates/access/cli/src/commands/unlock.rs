@@ -1,4 +1,5 @@
-//! `unlock` and `lock`: start and end a process in the background that holds a vault open, so that commands need no secret.
+//! `unlock` and `lock`: start and end a process in the background that holds a vault open, so that most commands need
+//! no secret.
 //!
 //! Commands use this process in the same way as a mount: over the socket of the vault's owner, which accepts only this user.
 
@@ -50,7 +51,7 @@ pub(crate) fn unlock(arguments: &Unlock, verbosity: u8) -> Result<()> {
         }
         if let Some(mounted) = owner.attachments.first() {
             let place = show(&mounted.mount_point);
-            return print_line(&format!("mounted on {place}: commands need no secret"));
+            return print_line(&format!("mounted on {place}: most commands need no secret"));
         }
     }
     let mut command: Vec<OsString> = vec!["unlock".into(), "--daemon".into()];

@@ -1,4 +1,5 @@
-//! `verify`: reads every byte of a vault, and names the files that are damaged.
+//! `verify`: reads every byte in the vault folder, unless only the structure is to be checked, and names the files that
+//! are damaged. Content that is only at remotes is not read.
 
 use std::io::Write;
 use std::path::Path;
@@ -195,7 +196,7 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
 fn where_lost(damage: &Damage) -> String {
     let kept: Vec<String> = damage.revisions.iter().map(short).collect();
     match (damage.now, kept.is_empty()) {
-        (true, true) => "in its present state, in no snapshot".to_owned(),
+        (true, true) => "in its present state; no snapshot lost it".to_owned(),
         (true, false) => format!("in its present state, and in snapshot {}", kept.join(", ")),
         (false, _) => format!("in snapshot {}", kept.join(", ")),
     }

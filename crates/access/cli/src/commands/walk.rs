@@ -2,8 +2,8 @@
 //!
 //! Takes   a vault and a path
 //! Gives   each node once, and each directory twice: before and after its content
-//! Never   recurses, follows a symlink, holds more than `SORTED_ENTRIES_MAX` entries of a directory, plus one page, per level, or
-//!         walks in circles: a directory has one name, and a second name is reported and skipped
+//! Never   recurses or follows a symlink. Never holds more per level than `SORTED_ENTRIES_MAX` entries of a directory
+//!         and one page. Never walks in circles: a directory has one name, and a second name is reported and skipped
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! `df`, `quota`, `stats`, `sync`, `compact`: operations on a whole vault.
+//! `df`, `quota`, `compression`, `stats`, `compact`: operations on a whole vault.
 
 use std::io::Write;
 

@@ -1,5 +1,6 @@
 //! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the
-//! signal, which a shell shows as 128 plus the signal's number.
+//! signal, which a shell shows as 128 plus the signal's number. But commands that run until they are interrupted
+//! (`sync --watch`, `serve` and `mount --foreground`) then end with code 0.
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::providers::ProviderError;
@@ -23,7 +24,7 @@ pub(crate) enum ExitCode {
     Damaged = 5,
     /// The disk or the quota is full.
     NoSpace = 6,
-    /// Another process has the vault open and does not answer, or something is busy.
+    /// Something is in use or being changed: the vault, a mount, a remote.
     InUse = 7,
     /// Not permitted.
     Permission = 8,
@@ -37,7 +38,7 @@ pub(crate) enum ExitCode {
     Unsupported = 12,
     /// Mounting or unmounting failed.
     Mount = 13,
-    /// `verify` found damage, or `repair` could not restore everything.
+    /// `verify` or `remote check` found damage or loss; `repair` or `clone` could not restore everything.
     DamageFound = 14,
     /// A remote cannot be reached.
     Unreachable = 15,
@@ -75,7 +76,7 @@ impl ExitCode {
             Self::Damaged => "something is damaged or was tampered with",
             Self::NoSpace => "the disk or the quota is full",
             Self::InUse => {
-                "busy: a process has the vault open and does not answer, or programs use the mount"
+                "busy: in use or being changed, for example the vault, a mount or a remote; the message says what"
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
@@ -83,7 +84,9 @@ impl ExitCode {
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
-            Self::DamageFound => "verify found damage, or repair could not restore everything",
+            Self::DamageFound => {
+                "`verify` or `remote check` found damage or loss; `repair` or `clone` could not restore everything"
+            }
             Self::Unreachable => "a remote cannot be reached",
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Takes   SIGINT, SIGTERM and SIGHUP, once `watch` was called
 //! Gives   a failure at the next `check`. At the end the process ends by the same signal, as its parent process expects
-//! Never   delays a second signal: that ends the process at once; heeds a SIGINT or SIGHUP that the parent process had ignored for it
+//! Never   delays a second signal, which ends the process at once. Never reacts to a SIGINT or SIGHUP that was already
+//!         ignored when this process started
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) The log takes at most twice `LOG_BYTES_MAX`, plus one line for each process that writes at the same moment.
 //!  (2) Logging never waits for a lock that another process holds.
-//!  (3) Nobody else can read or write a log file of this user, also one that was there before.
+//!  (3) Nobody else can read or write a log file of this user, even if the file existed before this run.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) A fetched file is whole and durable before its row says that it is here.
 //!  (2) Callers that need the same segment at the same time wait for one fetch, and all get its result.
-//!  (3) A file is stored only while its segment is still away; until that is done, the lock `placing` keeps the segment from being
-//!      removed.
+//!  (3) A file is stored only while its segment is still away; until the file is stored, the lock `placing` keeps the segment
+//!      from being removed.
 
 use strongroom_format::SegmentId;
 use strongroom_format::segment::{ScanTail, scan};

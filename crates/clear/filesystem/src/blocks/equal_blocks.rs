@@ -1,4 +1,4 @@
-//! Decides which stored blocks new content may share: only those whose bytes open.
+//! Decides which stored blocks new content may share: only those whose bytes open (decrypt and prove authentic).
 //!
 //! Takes   the ids of sealed blocks
 //! Gives   for each id, whether a block that opens is stored under it; if not, the caller stores its own bytes

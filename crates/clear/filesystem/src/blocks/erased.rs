@@ -1,7 +1,7 @@
 //! Erased and lost blocks: they have rows, and no bytes.
 //!
 //! Takes   rows of blocks
-//! Gives   the error for a caller that reads an erased block; rows of lost ones
+//! Gives   the error for a caller that reads an erased block; the rows of lost blocks
 //! Never   erases
 //! Spec    spec/6-history.md, section 6.11
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   extents of one node
 //! Gives   their bytes, in a buffer; or that a block moved, or that a segment file is missing
-//! Never   shows bytes of a block that did not open
+//! Never   gives bytes of a block that did not open
 //!
 //! Invariants
 //!  (1) Disk reads and decryption run without locks. If a block was moved or freed meanwhile, the caller looks it up again.

@@ -7,8 +7,9 @@
 //!
 //! Invariants
 //!  (1) Order: sync segments → write attributes into the transaction → commit → sync the database's log → reply.
-//!  (2) At the commit, the sealed bytes of every block row are durable or stored in the commit: `Blocks::installed` is read under
-//!      the lock of the open transaction, and all batches up to that number were synced.
+//!  (2) At the commit, the sealed bytes of every block row are durable or stored in the commit: `Blocks::installed`,
+//!      the highest number of a batch that has block rows, is read under the lock of the open transaction, and all batches up to that
+//!      number were synced.
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
 
 use parking_lot::RwLockWriteGuard;

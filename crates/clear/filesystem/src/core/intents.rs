@@ -1,6 +1,6 @@
 //! The state of the intent log of an open file system, as memory and the database have it.
 //!
-//! Takes   what was found at opening, and the positions of records
+//! Takes   the state of the log at opening, and the positions of records
 //! Gives   the file, the numbers of its records, and the setting that says which of them count
 //! Never   reads or writes the file: `commit/intents.rs` does, and its invariants hold here
 
@@ -46,7 +46,7 @@ pub enum ReplayFault {
     Damaged,
     /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
     #[error(
-        "the log `intents` has lost syncs that were confirmed; it is kept as `intents.unreadable`"
+        "the log `intents` lacks writes whose `fsync` was confirmed; it is kept as `intents.unreadable`"
     )]
     Lost,
     /// A record does not open, or says what no record says.

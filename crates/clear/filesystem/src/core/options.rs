@@ -1,7 +1,7 @@
 //! The parts from which a file system is assembled, and the options with which it runs.
 //!
 //! Takes   stores, keys and the external services (clock, disk, remotes) as values
-//! Gives   the same, named, with defaults
+//! Gives   the same values as named fields, with defaults for the options
 //! Never   uses any of them
 
 use std::sync::Arc;

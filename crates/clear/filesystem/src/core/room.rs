@@ -1,8 +1,8 @@
-//! Room for new content: what the disk and the quota still take.
+//! Room for new content: how many bytes the disk and the quota still allow.
 //!
 //! Takes   the number of bytes that a caller wants to store
 //! Gives   permission, or the error `NoSpace` or `QuotaExceeded`
-//! Never   remembers a refusal: the disk is asked again before each one
+//! Never   remembers a refusal: before each refusal the disk is asked again
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
 //!
 //! Reading, removing, punching holes and writing into space that `fallocate` reserved need no permission.

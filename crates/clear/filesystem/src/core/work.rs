@@ -2,7 +2,7 @@
 //!
 //! Takes   notes from the operations
 //! Gives   them to that thread
-//! Never   does any of it
+//! Never   does any of that work
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

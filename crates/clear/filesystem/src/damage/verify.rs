@@ -6,7 +6,8 @@
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants
-//!  (1) Every block that had a row when its segment was looked at is opened, or another operation opened and moved it meanwhile.
+//!  (1) If a block had a row when its segment was looked at, it is opened here, unless another operation opened and moved it
+//!      meanwhile.
 //!  (2) Every committed byte of a segment is covered by a checksum that was computed, or is reported as part of a fault.
 //!
 //! One thread reads the next file while all cores open the blocks of the current one. Memory holds two files and the

@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //!  (1) A drain takes all content of a node that is pending at one moment. It installs that content and the file's size at
-//!      that moment while the open transaction stays locked. So the stored file is always a prefix of the file's operations.
+//!      that moment while the open transaction stays locked. So the stored file is always the result of a prefix of the
+//!      file's operations.
 //!  (2) While a drain runs, its content stays readable (`NodeState::draining`). If the drain fails, the content is
 //!      pending again and nothing is lost.
 //!  (3) A block row exists only for sealed bytes that the commit makes durable: appended to a segment that is synced

@@ -2,7 +2,7 @@
 //!
 //! Takes   two files and a range
 //! Gives   the count of bytes that the target now shares with the source
-//! Never   copies content, unless one of the two files is written to all the time; from a snapshot it never does
+//! Never   copies content of a snapshot; copies other content only if some program keeps writing to one of the two files
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Takes   an inode and a range
 //! Gives   the bytes as of one moment; holes as zeros
-//! Never   shows bytes of a block that did not open
+//! Never   gives bytes of a block that did not open
 //!
 //! Invariants
 //!  (1) All places of a range are looked up while the node stays locked, in this order: active → draining → extents.

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) A change of attributes, including the length, is made while the node stays locked. If it is refused,
-//!      nothing has changed. `NodeState::row` decides what a commit stores of it: all or nothing.
+//!      nothing has changed. A commit stores the present attributes, and the length of the stored content (`NodeState::row`).
 //!  (2) A change of owner, length or content removes suid, sgid and `security.capability`.
 
 use std::sync::Arc;

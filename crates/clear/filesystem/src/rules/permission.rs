@@ -1,4 +1,4 @@
-//! Decides as Linux does what a caller may do to a node, and which mode bits an operation leaves.
+//! Decides, as Linux does, what a caller may do to a node, and which mode bits an operation leaves.
 //!
 //! Takes   an inode in its current state, and the caller
 //! Gives   permission or the error to return, and modes

@@ -1,4 +1,4 @@
-//! Decides as Linux does which extended attributes a caller may read and set.
+//! Decides, as Linux does, which extended attributes a caller may read and set.
 //!
 //! Takes   a name, an inode in its current state, and the caller
 //! Gives   permission, or the error to return

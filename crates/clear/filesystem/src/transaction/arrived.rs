@@ -7,15 +7,16 @@
 //!
 //! Invariants
 //!  (1) A block that a tree refers to has a row, with as many references as the trees have.     [6.3.4]
-//!  (2) A block from a segment that its author retired gets the place to which the author moved it, if it opens there. Else it
-//!      stays where it is, and moves to a segment of this device with the next push.                      [11.6.7]
+//!  (2) If the device that wrote a segment has retired it and moved a block to another place, the row of the block gets
+//!      that place, provided that the block opens there. Otherwise the block stays where it is, and moves to a segment
+//!      of this device with the next push.                                                     [11.6.7]
 //!  (3) If a tree block that is stored here also arrives in another segment, its row gets its place in the arrived segment. So
-//!      all devices use the segment that was published last; otherwise each would remove a segment that others use, and they
-//!      would publish it again, without end.                                                                  [11.6.17]
-//!  (4) The next revision here builds on all that arrived, so it gets a higher number than each of them.
-//!  (5) Content that is nowhere has a row all the same if a snapshot names it: reading it fails, and nothing else does. If it
-//!      comes some time, the row gets the place where it came. So does that of erased content which the joined state
-//!      names.                                                                                           [11.6.18]
+//!      all devices use the segment that was published last. Otherwise each device would remove a segment that other
+//!      devices still use, and those would publish that segment again, without end.                           [11.6.17]
+//!  (4) The next revision here builds on all revisions that arrived, so its number is higher than each of theirs.
+//!  (5) Content that is in no segment, here or at the remote, still has a row if a snapshot names it: reading it fails,
+//!      and nothing else does. If the content arrives later, its row gets the place at which it arrived. The same holds
+//!      for erased content that the joined state names.                                       [11.6.18]
 
 use std::collections::{HashMap, HashSet};
 

@@ -7,8 +7,9 @@
 //!
 //! Invariants
 //!  (1) Every name and node that the plan changes is in the state that it had when the plan was made.  [11.6.5]
-//!  (2) If the published revision follows the newest one here, and nothing changed here since, its tree becomes the state
-//!      here and the base of the next revision, unless a new node was renumbered, because its number was in use.  [11.6.4]
+//!  (2) If the published revision follows the newest revision of this device, and nothing has changed on this device
+//!      since that revision, the published tree becomes the current state and the base of the next revision. It does not
+//!      become the base if a new node had to get another number because its own was in use here.         [11.6.4]
 //!  (3) Each directory has one name and a way up to the root, whatever was moved since the plan was made.  [11.6.5]
 //!  (4) No two nodes get one number, whatever numbers the published tree has.                            [11.6.5]
 

@@ -1,4 +1,5 @@
-//! Background work: drains by timer and bound, commits, purges, finished segments, and space.
+//! Background work: drains (when a timer ends or a bound is reached), commits, purges, finishing segments, and freeing
+//! space.
 //!
 //! Takes   notes of work from the operations
 //! Gives   that work done, by one thread or by `tick`. Changes are committed 1 to 2 s after the last one, but at least

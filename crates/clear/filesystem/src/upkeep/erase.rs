@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) An erased block keeps its row and its references, so that whatever refers to it can be freed as usual. Its row
+//!  (1) An erased block keeps its row and its references, so that a tree that refers to it can be freed as usual. Its row
 //!      names a special segment that has no file, so it is not reported as lost.                      [6.11.3]
 //!  (2) Equal content that is stored again gets new bytes.                                             [6.11.4]
 //!  (3) The offset of an erased block in that special segment is the time of its erasure.              [6.11.3]

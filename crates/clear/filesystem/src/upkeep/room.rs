@@ -9,9 +9,9 @@
 //!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk
 //!      meanwhile.                                                                                               [5.11]
 //!  (2) Sealed bytes in segments are waste if they belong to no block any more. Waste is at most the sum of
-//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once: until
-//!      the background has reclaimed that, callers may write a quarter of `waste_bytes_max` before they must reclaim twice as
-//!      much.                                                                                                    [5.12]
+//!      `waste_bytes_max` and half of the live bytes. The background keeps this bound. A removal can exceed it at once.
+//!      Until the background has reclaimed the excess, callers may write a quarter of `waste_bytes_max`. Before
+//!      they write more, they must reclaim about half of `waste_bytes_max`.                                      [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! Takes   a URI that names the VFS of this crate, and the raw key
 //! Gives   a connection that has read its first page
-//! Never   takes the key for a passphrase, writes a page before its commit, or puts a temporary table on the disk
+//! Never   treats the key as a passphrase, writes a page before its commit, or puts a temporary table on the disk
 //! Spec    spec/4-metadata.md, 4.2
 //!
 //! Invariants

@@ -6,8 +6,9 @@
 //! Spec    spec/4-metadata.md, 4.10
 //!
 //! Invariants
-//!  (1) Every difference from the newest tree is marked with a generation (the time between two barriers) later than
-//!      that tree's. New nodes need no mark: their numbers, from `scan_from` on, show that they are new.       [4.10.2]
+//!  (1) Every difference from the newest tree is marked with a generation (the time between two barriers) that is later
+//!      than the generation of that tree. New nodes need no mark: their numbers, from `scan_from`
+//!      on, show that they are new.                                                                  [4.10.2]
 //!  (2) A mark is committed together with its change.                                                [4.10.1]
 
 use std::collections::btree_map;
@@ -225,7 +226,7 @@ impl Transaction<'_> {
         check_len(
             revision.body.len(),
             VALUE_BYTES_MAX,
-            "the body of a revision is too long",
+            "the record of a snapshot is too long",
         )?;
         self.change(revision.body.len(), |writer| {
             let greatest = writer.reads.one(Statement::RevisionGreatest, [], |row| {
@@ -240,7 +241,7 @@ impl Transaction<'_> {
                 mark(&revision.body),
             );
             if writer.run(Statement::RevisionInsert, params)? != 1 {
-                return Err(Error::Invalid("a revision of this id already exists"));
+                return Err(Error::Invalid("a snapshot of this id already exists"));
             }
             writer.put_history(History {
                 sequence: writer.history.sequence + 1,

@@ -1,4 +1,5 @@
-//! Every query on the database, for any connection.
+//! The queries on the database, for any connection; those about history and remotes are in `history.rs` and
+//! `remotes.rs`.
 //!
 //! Takes   a connection and the keys of a row
 //! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes
@@ -495,7 +496,7 @@ fn together(problems: Vec<String>) -> Vec<String> {
     let (first, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_lost);
     let first = first[0].trim_end_matches(LOST).to_lowercase();
     others.push(format!(
-        "{first} and {} others belong to no table: rows are lost, or the pages hold nothing",
+        "{first} and {} other pages belong to no table: either rows are lost, or these pages hold no rows",
         count - 1
     ));
     others
@@ -515,7 +516,7 @@ mod tests {
         };
         let told = together(lines(27..127));
         assert_eq!(told.len(), 2);
-        assert!(told[1].starts_with("page 27 and 99 others belong to no table"));
+        assert!(told[1].starts_with("page 27 and 99 other pages belong to no table"));
         assert_eq!(together(lines(27..28)), lines(27..28));
     }
 }

@@ -1,4 +1,6 @@
-//! Every SQL statement of the product, by name, and how often each was executed.
+//! Every SQL statement that an open store executes, by name, and how often each was executed. Not here: the schema
+//! (`migrations.rs`), the settings of a connection (`store/connect.rs`), and the two checks of the whole database
+//! (`integrity_check` in `reads.rs`).
 //!
 //! Takes   nothing
 //! Gives   the text of a statement, and a counter for it

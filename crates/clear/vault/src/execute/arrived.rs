@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) A segment in the state `Leaving` holds nothing live, and its file is removed some time before its row. If its blocks are
 //!      needed again, it becomes a finished segment again, with the file that is here or the downloaded one.
-//!  (2) The published head is whole, or nothing is taken in. Of earlier snapshots only content may be in no segment, and only once
-//!      all segments that are live at the remote were looked at.                                          [11.6.18]
+//!  (2) The published head is whole, or nothing is taken in. Earlier snapshots may lack blocks of content, but no
+//!      blocks of trees. That is accepted only after all segments that are live at the remote were searched.  [11.6.18]
 //!  (3) Content that was erased here is stored again if the joined state names it, and for no other reason.   [11.6.18]
 
 use std::collections::{HashMap, HashSet};
@@ -229,7 +229,8 @@ impl<'a> Arrival<'a> {
         let clear = open_revision(&self.sealer, published.epoch, &bytes);
         let revision = clear.and_then(|clear| session.filesystem().prove_revision(&clear).ok());
         let revision = revision.filter(|revision| revision.id.0 == published.id);
-        let revision = revision.ok_or_else(|| untrue(object, "it is not a valid revision"))?;
+        let revision =
+            revision.ok_or_else(|| untrue(object, "it is not the valid record of a snapshot"))?;
         let name = format!("{}.{}", revision.id, published.epoch.0);
         self.records.push((name, bytes));
         self.arrived.revisions.push(revision);

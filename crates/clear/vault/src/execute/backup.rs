@@ -149,7 +149,7 @@ fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
 fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
     let failed = || below("removing from the backup files that the vault no longer has");
     let there = backup.inside(REVISIONS);
-    for entry in there.list("listing the revisions of the backup")? {
+    for entry in there.list("listing the records of snapshots in the backup")? {
         if record_name(&entry.name).is_some() && !records.contains(&entry.name) {
             there.remove(&entry.name).map_err(failed())?;
         }

@@ -1,9 +1,9 @@
 //! Notices that another copy of this folder acts as the same device, and makes this copy a new device.
 //!
 //! Takes   verified publications; the request to become a new device
-//! Gives   a mark, on which the next push acts; if segments of the other copy arrive under the names of segments here: room for them,
-//!         after the live content here was moved to other segments
-//! Never   calls a copy an attack, or takes this copy's publication for another's
+//! Gives   a mark, on which the next push acts. If segments of the other copy arrive under the names of segments here,
+//!         the live content here is moved to other segments first, so that these names become free
+//! Never   calls a copy an attack, or mistakes a publication of this copy for one of another copy
 //! Spec    spec/11-sync.md, 11.10
 //!
 //! Invariants
@@ -175,7 +175,7 @@ impl OpenVault {
             self.seal_again()?;
         }
         log::warn!(
-            "another copy of this vault folder uses the same device, so this copy is a device of its own from now on; \
+            "another copy of this vault folder uses the same device keys, so this copy got new ones and is a device of its own from now on; \
              `strongroom device list` shows both"
         );
         Ok(())

@@ -120,7 +120,7 @@ fn is_meant(
         WhichSegments::Away | WhichSegments::AwayAndPinned => {
             row.state == SegmentState::Away && below.is_none_or(|below| bytes(below) > 0)
         }
-        // What others need stays: more than half of what lives there is meant.
+        // What others need stays: a segment is meant if at least half of its live bytes is.
         WhichSegments::Here | WhichSegments::GivenUp => {
             row.state == SegmentState::Finished
                 && below.is_none_or(|below| bytes(below) * 2 >= row.live_bytes)
@@ -289,7 +289,7 @@ pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Res
         0 => Ok(()),
         bytes => Err(Error::ContentAway {
             bytes,
-            what: format!("only at {name}, which would be forgotten"),
+            what: format!("only at {name}, the remote that would be removed"),
         }),
     }
 }

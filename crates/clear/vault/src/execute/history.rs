@@ -1,7 +1,7 @@
 //! Carries out requests about revisions in the process that owns the vault.
 //!
 //! Takes   a session and a request
-//! Gives   revisions; how they differ and what space they hold; what was restored or erased
+//! Gives   revisions; their differences, and the space that they hold; the result of a restore or an erasure
 
 use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Taken};
 use strongroom_history::{NewRevision, Retention, RevisionId};
@@ -124,7 +124,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
 fn list(session: &Session, after: Option<&[u8; 32]>) -> Result<HistoryResponse> {
     let all = session.filesystem().revisions()?;
     let changed = || {
-        let why = "the list of revisions changed while it was read; try again";
+        let why = "the list of snapshots changed while it was read; try again";
         Error::Revision(why.to_owned())
     };
     let first = match after {

@@ -9,9 +9,10 @@
 //! Invariants
 //!  (1) Rows for downloaded blocks are added in the transaction that shows the result: an interruption leaves the state before or
 //!      after it.
-//!  (2) No intent record from before a join is replayed onto joined content: the versions of the two do not compare.    [8.5]
-//!  (3) The base of a merge is the newest known revision from which both sides go on: what both have done is undone by nobody. A
-//!      revision has a higher sequence than all that it goes on from.                                        [11.6]
+//!  (2) No intent record from before a join is replayed onto joined content: the content versions before and after a
+//!      join cannot be compared.                                                                        [8.5]
+//!  (3) The base of a merge is the newest known revision that both sides continue. So changes that both sides have
+//!      already are never undone. A revision has a higher sequence number than every revision that it continues.  [11.6]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -6,7 +6,8 @@
 //! Spec    spec/11-sync.md, 11.4 and 11.8
 //!
 //! Invariants
-//!  (1) The transaction that takes in a publication marks the objects here that the publication retires, even unpublished segments.
+//!  (1) The transaction that takes in a publication marks the objects here that the publication retires. Some of them may
+//!      never have been published, because pruning retires such objects too.
 //!  (2) While a marked segment holds anything live, nothing is published.                                   [11.4.9]
 
 use std::collections::HashSet;

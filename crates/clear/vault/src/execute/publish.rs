@@ -2,8 +2,9 @@
 //!
 //! Takes   the uploaded objects, those to name again, and those at the remote that nobody published
 //! Gives   the next publication of that remote, sealed; nothing if that would contain nothing new
-//! Never   retires an object that is here, or one that an unfinished push of another device named; or sets `base`, the publication at
-//!         which new readers start, after the only publication that names a live object
+//! Never   retires an object that is here, or one that an unfinished push of another device named. Never chooses
+//!         so late a `base` (the publication at which new readers start) that some live object is named only by
+//!         publications before it
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants

@@ -1,7 +1,8 @@
 //! Lets one session at a time push to a remote.
 //!
 //! Takes   the number of a remote
-//! Gives   a turn, which lasts until it is dropped; other sessions wait for it, until the owner leaves; how many requests of a session wait
+//! Gives   a turn, which lasts until it is dropped (other sessions wait for it, until the owner leaves); and the number of waiting
+//!         requests of a session
 //! Never   delays pushes to other remotes
 //! Spec    spec/11-sync.md, 11.4
 //!

@@ -2,7 +2,7 @@
 //!
 //! Takes   the session of a process that connects to a remote
 //! Gives   publications, sealed and signed; verified ones taken in
-//! Never   connects to a remote itself, or stores about a remote what none of its verified publications says
+//! Never   connects to a remote itself; never stores that a remote has an object unless a verified publication there says so
 //! Spec    spec/11-sync.md, 11.3 and 11.4
 //!
 //! Invariants

@@ -2,13 +2,15 @@
 //!
 //! Takes   a snapshot, a path in it, and a target
 //! Gives   the same nodes, created beside their target and moved into place in one step; erased files are left out and reported
-//! Never   copies content, or removes the old nodes before the new ones are whole and, if asked, a snapshot has the old ones
+//! Never   copies content, or removes the old nodes too early: the new nodes must be whole, and a snapshot must have the old
+//!         nodes if the caller wants one
 //! Spec    spec/6-history.md, section 6.8
 //!
 //! Invariants
 //!  (1) Restored nodes are created under a temporary name, and take their place by one rename. The nodes that were there before are
 //!      removed afterwards.
-//!  (2) With a precaution, what is removed is in a snapshot as it was when it lost its place.
+//!  (2) If the caller wants a snapshot of what is replaced (a `Precaution`), that snapshot has everything that is
+//!      removed, as it was when it was replaced.
 
 use std::collections::HashMap;
 

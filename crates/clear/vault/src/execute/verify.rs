@@ -46,7 +46,10 @@ pub(crate) fn execute(session: &Session, request: &VerifyRequest) -> Result<Resp
             let odd = filesystem.odd_segment_folders()?.into_iter();
             problems.extend(odd.map(|odd| FileProblem {
                 file: odd.shown_path(),
-                what: format!("it is {}: the segments in it are missing", odd.what),
+                what: format!(
+                    "it is {}; the segments that belong there are missing",
+                    odd.what
+                ),
             }));
             problems.extend(record_problems(session)?);
             problems.into()
@@ -238,11 +241,13 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
             (_, None) if brings_more && !is_strange && !(oldest.0..=newest.0).contains(&epoch) => {
                 continue;
             }
-            (Some(_), _) => "it does not open as the record of its revision",
-            (None, Some(_)) => {
-                "the database does not list its revision: a snapshot was interrupted, or an older copy of metadata.db was put back"
+            (Some(_), _) => {
+                "it is not the record of the snapshot that its file name states: it does not open, or has other content"
             }
-            (None, None) => "the database does not list its revision, and it does not open",
+            (None, Some(_)) => {
+                "the database does not list its snapshot: taking the snapshot was interrupted, or an older copy of metadata.db was put back"
+            }
+            (None, None) => "the database does not list its snapshot, and the record does not open",
         };
         problems.push(FileProblem {
             file,
@@ -257,7 +262,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         if !named {
             problems.push(FileProblem {
                 file: format!("{REVISIONS}/{id}"),
-                what: "the record of this revision is missing".to_owned(),
+                what: "the record of this snapshot is missing".to_owned(),
             });
         }
     }

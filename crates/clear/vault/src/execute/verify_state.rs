@@ -1,7 +1,7 @@
 //! The saved state of a stopped verification, from which the next one can continue. It is sealed, and has no other use.
 //!
 //! Takes   the progress of a verification; later, the request to continue
-//! Gives   the saved progress, if only this vault can have written it, and if what it describes is unchanged
+//! Gives   the saved progress, if only this vault can have written it, and if the segments that it lists are unchanged
 //! Never   continues from any other state: then the verification starts from the beginning, and says why
 //! Spec    spec/7-recovery.md, [7.2.8] to [7.2.11]
 //!

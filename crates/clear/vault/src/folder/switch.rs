@@ -1,8 +1,8 @@
-//! Replaces the database with a new one, so that a kill at any moment leaves one or the other.
+//! Replaces the database with a new one, so that a kill at any moment leaves either the old or the new one.
 //!
 //! Takes   a vault folder whose lock is held
-//! Gives   the new database in its place. After a recovery the old one is kept beside it under another name; after a change of its
-//!         key the old one is removed
+//! Gives   the new database in its place. After a recovery the old database is kept under another name; after a change of the
+//!         database's key the old one is removed
 //! Never   removes an old database that was not whole
 //! Spec    spec/7-recovery.md, section 7.5
 //!

@@ -1,4 +1,5 @@
-//! Stores in the metadata a mark that another copy of this folder may act as the same device. Gives each device its own inode numbers.
+//! Stores a mark in the metadata, which means: another copy of this folder may act as the same device. Gives each device its own
+//! inode numbers.
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
 //! Gives   whether another copy may act as that device too

@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) A change is stored in this order. If it is interrupted anywhere, the next opening finishes it:         [1.8.5]
+//!  (1) If a change is interrupted anywhere, the next opening finishes it. A change is stored in this order:   [1.8.5]
 //!      1. in the metadata: the request (rotation only); then the id of the membership record to be made here
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header
@@ -214,7 +214,7 @@ impl HeldKeys {
         }
         let next = self.keyring().follow_as(header, handover)?;
         if base.checked_add(1) != Some(next.generation()) {
-            let why = "the new header of the vault skips a generation; nothing was changed";
+            let why = "the new header of the vault skips a change number (generation); nothing was changed";
             return Err(Error::Keys(why.to_owned()));
         }
         if purpose == Purpose::Rotation {

@@ -101,7 +101,7 @@ pub(crate) fn describe(keyring: &Keyring, sequence: u64) -> Option<String> {
         did.push(format!("begins epoch {}", epoch.0));
     }
     let mut line = format!(
-        "membership record {sequence} was not made here: {} {}",
+        "membership record {sequence} was not made here; member {} signed it: it {}",
         short(&record.author.0),
         did.join(", ")
     );

@@ -1,4 +1,5 @@
-//! Gives the database a new metadata key after an epoch has begun: anyone who had keys of an earlier epoch may know the old one.
+//! Gives the database a new metadata key after an epoch has begun: anyone who had keys of an earlier epoch may know
+//! the old metadata key.
 //!
 //! Takes   a vault folder whose lock is held, its keys, and the file system that has the database open
 //! Gives   a replica file with the new key, put in place together with the database under that key

@@ -1,7 +1,8 @@
 //! Finds the replica file that belongs to the header, even if a change of keys was interrupted while it wrote these two.
 //!
 //! Takes   a vault folder
-//! Gives   the header and the replica file of one moment; a replica file that an interruption left beside its place is moved there
+//! Gives   the header and the replica file of one moment; if an interruption left a replica file as
+//!         `replica.json.next`, it is renamed to `replica.json`
 //! Never   writes if the caller only looks
 //! Spec    spec/1-keys.md, [1.8.5]
 //!
@@ -58,8 +59,8 @@ impl Files {
     /// Unlocks the header with the secret alone. Where that fails, and the replica file is of another vault than the header, one of
     /// them was replaced, and the secret need not be wrong.
     pub(crate) fn unlock(&self, secret: &Secret) -> Result<Keyring> {
-        let failed = match strongroom_crypto::unlock(&self.header, secret, None) {
-            Err(error @ UnlockError::WrongSecret { .. }) => error,
+        let kind = match strongroom_crypto::unlock(&self.header, secret, None) {
+            Err(UnlockError::WrongSecret { kind }) => kind,
             unlocked => return Ok(unlocked?),
         };
         let header = Header::decode(&self.header).map(|header| header.header.vault);
@@ -68,10 +69,10 @@ impl Files {
             (Ok(header), Some(Ok(replica))) if header != replica.vault => Err(Error::Damaged {
                 what: HEADER,
                 why: format!(
-                    "it is from another vault than replica.json: one of the two was replaced; put the right file back ({failed})"
+                    "it is from another vault than replica.json, so one of the two files was replaced; put the right file back (the {kind} does not open the vault of this vault.json)"
                 ),
             }),
-            _ => Err(failed.into()),
+            _ => Err(UnlockError::WrongSecret { kind }.into()),
         }
     }
 
@@ -116,7 +117,8 @@ fn check_header_is_as_new(keyring: &Keyring, replica: &[u8]) -> Result<()> {
     Err(Error::Damaged {
         what: HEADER,
         why: format!(
-            "this is an older or foreign header: it ends with epoch {found}, but replica.json has epoch {epoch}; put the newer vault.json back"
+            "this is an older or foreign header (of an earlier state, or of another vault): it ends with epoch {found}, but replica.json has epoch \
+             {epoch}; put the newer vault.json back"
         ),
     })
 }

@@ -1,4 +1,4 @@
-//! Updates, while a vault is open, the record of the last state that was seen of it.
+//! While a vault is open, updates the record of its last seen state.
 //!
 //! Takes   an open vault
 //! Gives   a record at most `INTERVAL` older than the durable state; after the vault is closed, the record is up to date

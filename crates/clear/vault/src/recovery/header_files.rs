@@ -2,7 +2,8 @@
 //!
 //! Takes   a vault folder that nobody has open, and a secret
 //! Gives   an unlocked keyring, the facts of this copy, and the files to write for them
-//! Never   writes anything, or uses the key of a database that somebody whose key was removed knows, unless the user accepts the folder
+//! Never   writes anything. Never uses a database key that is known to somebody whose own key was removed, unless the
+//!         user accepts the folder
 //! Spec    spec/7-recovery.md, 7.6
 
 use strongroom_crypto::{
@@ -142,8 +143,9 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
     if !is_known || matches!(opened, Some(Ok(_))) {
         return Ok(());
     }
-    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right file \
-         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` again";
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by the header of an earlier state or of another vault; put the \
+         right file back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, then run `strongroom repair` \
+         again";
     Err(Error::Damaged {
         what: REPLICA,
         why: why.to_owned(),

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) A block in a file is listed only if its checksum is right, or if it or at least one of its chunks opened. Bytes that
-//!      were not opened here are opened when the block is read. A block that is only at a remote is content, and is verified
-//!      when it is fetched.
+//!      were not opened here are opened when the block is read. A block that is only at a remote is a block of
+//!      file content, never of a tree; it is verified when it is fetched.
 //!
 //! Memory: about 100 bytes per block.
 

@@ -315,9 +315,8 @@ enum DatabaseState {
     Ruined(String),
 }
 
-/// Why the database is none of this vault's, as far as can be known.
-const MADE_BY_REMOVED: &str = "somebody whose key was removed knows its key, and may have made it; if you know that this folder is yours as it \
-     is, keep it with `--accept-older`";
+/// Why the database may not be this vault's own.
+const MADE_BY_REMOVED: &str = "somebody whose key was removed from the vault knows the key of this database, and may have forged the database; if you know that this folder is yours and unchanged, keep the database with `--accept-older`";
 
 fn refuse_rebuild(state: &DatabaseState, rebuild: Rebuild) -> Result<()> {
     match (state, rebuild) {

@@ -9,7 +9,8 @@
 //!  (1) A block is repaired by storing its proven content again under its name. Files and snapshots that refer to it do not change.
 //!  (2) After a kill at any moment, what was repaired stays repaired, and nothing is worse than before.
 //!  (3) A second repair finds nothing to do.
-//!  (4) A lost block of a segment that a publication names stays in that segment, so that no push retires it at the remote.  [7.7.8]
+//!  (4) If a publication names the segment of a lost block, the row of the block continues to name that segment. So no push
+//!      retires that segment at the remote.  [7.7.8]
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;

@@ -112,7 +112,7 @@ struct Verification<'v> {
 }
 
 impl Vault {
-    /// Reads everything that the vault holds and tells what is not as it was written. Works while others use the vault.
+    /// Reads everything in the vault folder and reports what is not as it was written. Works while others use the vault.
     ///
     /// `told` hears of the progress twice a second or so, and says whether to go on.
     ///

@@ -1,7 +1,7 @@
 //! Decides what a vault folder is to this user: the folder that was seen before, a copy, a moved folder, or an older state.
 //!
 //! Takes   the recorded places of a vault, and the folder at hand
-//! Gives   a verdict, from a pure function that one table of cases tests
+//! Gives   a verdict. The function is pure, and one table of test cases covers it
 //! Never   looks at a disk or a clock
 //! Spec    spec/9-seen.md, section 9.3
 

@@ -477,7 +477,9 @@ fn a_replaced_device_reads_none_of_too_many_headers() {
     let before = devices.vaults[1].information().unwrap();
     let refused = devices.try_sync(1).unwrap_err();
     assert!(
-        refused.to_string().contains("more of one generation"),
+        refused
+            .to_string()
+            .contains("more headers of one generation"),
         "{refused}"
     );
     let now = devices.vaults[1].information().unwrap();

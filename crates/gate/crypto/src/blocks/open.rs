@@ -8,7 +8,7 @@
 //! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment,
 //! were sealed under this id. `open_range` proves that a holder of the epoch's key sealed the chunks under this id.
 //! That is enough if the id comes from authenticated metadata and every holder of that key is still a member. If a
-//! member was retired since, `open_range` opens the whole block and makes the full proof too.
+//! member was removed since, `open_range` opens the whole block and makes the full proof too.
 
 use crate::blocks::block_sealer::{BlockSealer, Parts};
 use crate::blocks::compression;

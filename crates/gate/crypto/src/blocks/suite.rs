@@ -2,7 +2,7 @@
 //!
 //! Takes   kind, compartment (the part of the vault that the keys are for), salt and clear bytes; the keys of the vault
 //! Gives   the `BlockId`, and from it a `BlockSecret` that is used for one plaintext only
-//! Never   encrypts, or stores, counts or randomly draws a nonce
+//! Never   encrypts; never stores a nonce, counts one up or draws one at random
 //! Spec    spec/2-block.md, [2.1] to [2.17]
 //!
 //! Invariants

@@ -2,15 +2,16 @@
 //!
 //! Takes   an unlocked keyring and the change to make
 //! Gives   the next header's bytes and the keyring that belongs to it; the old keyring stays as it is
-//! Never   gives a key to a retired member, or leaves a vault that nobody can unlock
+//! Never   gives a key to a removed member, or leaves a vault that nobody can unlock
 //! Spec    spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) A retired slot or device is removed with its grants, and gets no key of the epoch that begins.  [1.4.8]
+//!  (1) A removed slot or device loses its grants, and gets no key of the epoch that begins.  [1.4.8]
 //!  (2) Every change raises the generation.                                                   [1.7.5]
 //!  (3) A person who could open a slot could also open the replica file of this copy and sign as its device. So every
-//!      record that retires a member also retires the signing device and adds a new one in its place.  [1.4.10]
-//!  (4) A member to whom nothing can be granted keeps nobody from changing keys, and goes with the next that is retired.  [1.5.7]
+//!      record that removes a member also removes the signing device and adds a new one in its place.  [1.4.10]
+//!  (4) A member whose public key is broken, so that no keys can be granted to it, does not prevent a change of keys.
+//!      It is removed together with the next member that is removed.                                    [1.5.7]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};

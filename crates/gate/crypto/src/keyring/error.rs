@@ -13,7 +13,7 @@ use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
 pub enum UnlockError {
     /// Environment: an accident changed the bytes; the unkeyed checksum shows it.
     #[error(
-        "the {what} is damaged; `strongroom repair` restores its second copy; if there is none, restore it from a backup or another device"
+        "the {what} is damaged; `strongroom repair` restores it from its second copy; if there is none, restore it from a backup or another device"
     )]
     Damaged {
         /// Which file.
@@ -44,9 +44,10 @@ pub enum UnlockError {
         "the membership records belong to another vault; the header was put together from two vaults"
     )]
     ForeignMembership,
-    /// Tampering or a mix-up: the membership chain does not go on from the one that was in use.
+    /// Tampering or a mix-up: the membership chain does not continue the one that was in use.
     #[error(
-        "the membership records do not continue those in use; another header was put in the place of the vault's header"
+        "the membership records in the header (the signed list of devices and keys) do not continue the records that are in use; another header \
+         was put in the place of the vault's header"
     )]
     Diverged,
     /// Tampering: a slot of another vault, or a forged one.
@@ -59,7 +60,7 @@ pub enum UnlockError {
     },
     /// Tampering: the slot is not one the members know, or was removed.
     #[error(
-        "key slot {slot} is not a member of this vault, or no longer one; the header was edited"
+        "key slot {slot} was never added to this vault, or was removed from it; the header was edited"
     )]
     SlotNotMember {
         /// Which slot.
@@ -67,12 +68,15 @@ pub enum UnlockError {
     },
     /// Tampering: a slot is a member, and is not there.
     #[error(
-        "a key slot that is a member of this vault is missing from the header; a member of this vault wrote that header. Put an earlier vault.json back, or restore it from another device"
+        "a key slot that belongs to this vault is missing from the header; somebody with a valid key or device of this vault wrote that header. Put \
+         an earlier vault.json back, or restore it from another device"
     )]
     SlotMissing,
-    /// Tampering: so high that no change would have a number any more.
+    /// Tampering: the generation is higher than the number of records permits, so that soon no change would have a
+    /// number left.
     #[error(
-        "the vault header has generation {found}, which is more than its membership records allow; restore vault.json from another device"
+        "the vault header has change number (generation) {found}, but its membership records account for fewer changes; restore vault.json from \
+         another device"
     )]
     GenerationBeyond {
         /// The one found.
@@ -97,7 +101,8 @@ pub enum UnlockError {
     HeaderEdited,
     /// Tampering or a restored backup: the header is older than one seen before.
     #[error(
-        "the vault header is an older one: generation {found}, but {seen} was seen; keys that were removed since then would open the vault with this header"
+        "the vault header is an older one: its change number (generation) is {found}, but {seen} was seen; keys that were removed since then would \
+         open the vault with this header"
     )]
     GenerationBehind {
         /// The newest generation seen before.
@@ -105,9 +110,10 @@ pub enum UnlockError {
         /// The one found.
         found: u64,
     },
-    /// Tampering or a restored backup: a header that does not go on from the newest one that was seen.
+    /// Tampering or a restored backup: a header that does not continue the newest one that was seen.
     #[error(
-        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key that was removed since might open it. Put the newer vault.json back"
+        "this is an older or foreign header (of an earlier state, or of another vault): its list of added and removed devices and keys (the \
+         membership chain) lacks record {record}, which was seen here; a key that was removed since might open it. Put the newer vault.json back"
     )]
     HeadMissing {
         /// The place of the record that was seen.
@@ -115,37 +121,41 @@ pub enum UnlockError {
     },
     /// Tampering or an older copy of the replica file: its device is no member any more.
     #[error(
-        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it restores the saved copy, or adds this copy as a new device"
+        "the device that replica.json names is no longer a member of the vault: replica.json was replaced by an older one, or another device removed this device; run `strongroom repair`: it restores the saved replica.json, or makes this copy of the vault a new device"
     )]
     DeviceRemoved,
-    /// Tampering or bug: what hands a new device over does not open for the one that goes.
+    /// Tampering or bug: the secrets of a new device that were handed over do not open for the device that it replaces.
     #[error(
         "the new device keys for this copy, which another process handed over, are not valid; nothing was changed"
     )]
     HandoverForged,
-    /// Caller: a passphrase cannot be tried against a header of a remote, which lacks what that takes.
+    /// Caller: a passphrase cannot be tried against the header at a remote, which lacks the data for that.
     #[error(
-        "a passphrase does not open this vault at a remote, so that nobody can guess it there: {}add this device from one that has the vault, with `strongroom device add` there and `strongroom clone --pair` here",
+        "this vault cannot be cloned with a passphrase, because remotes have nothing to try passphrases against. Instead, {}add this device from one \
+         that has the vault, with `strongroom device add` there and `strongroom clone --pair` here",
         instead(others)
     )]
     PassphrasesWithheld {
         /// The kinds of key that open it.
         others: Vec<SlotKind>,
     },
-    /// Tampering or bug: a header of a remote withholds something else than what its passphrase slots take.
+    /// Tampering or bug: the data that a header of a remote withholds is not that of its passphrase slots.
     #[error(
-        "in the header from the remote, the sealed data of the passphrase slots does not open or is invalid; a member of this vault wrote it"
+        "in the header from the remote, the sealed data of the passphrase slots does not open or is invalid; somebody with a valid key or device of \
+         this vault wrote this data"
     )]
     WithheldForged,
-    /// Tampering or a mix-up: a header of a remote lies in the place of `vault.json`.
+    /// Tampering or a mix-up: the header of a remote is in the place of `vault.json`.
     #[error(
-        "the vault's own header was replaced by the form for remotes, which no passphrase opens; run `strongroom repair`, which restores the saved copy"
+        "the vault's own header was replaced by the form for remotes, which no passphrase opens; run `strongroom repair`, which restores the saved \
+         copy"
     )]
     FormForRemotes,
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// Caller, or tampering: a passphrase slot wants more than is given unasked, and was not tried; no other one opened.
+    /// Caller, or tampering: a passphrase slot needs more memory or time than is allowed by default, so it was not
+    /// tried; no other one opened.
     #[error(
         "key slot {slot} was not tried: one try would take {} MiB of memory and {passes} passes over that memory. If the slot is \
          yours, add --allow-memory {}M (a header from somebody else may ask for this only to keep your machine busy)",
@@ -204,18 +214,19 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys; first open the device keys of this copy (replica.json), or add this copy as a device"
+        "only a device of this vault may change its keys, and the device keys of this copy (in replica.json) were not decrypted: decrypt them first, \
+         or add this copy as a device"
     )]
     NotADevice,
     /// Tampering or bug: a public key of the device that asks to join is none, so nothing could be granted to it.
     #[error("the device that asks to join has a broken public key, so it was not let in")]
     BrokenPublicKey,
-    /// Tampering or bug: what a device that wants to be a member sent is none of what a member has.
+    /// Tampering or bug: a device that wants to be a member sent something that no member has.
     #[error("the device that asks to join sent {0}, so it was not let in")]
     Newcomer(&'static str),
     /// Tampering or bug: the membership record of the change would not follow from those before it.
     #[error(
-        "the membership record for this change {0}; the vault header does not match its members: restore vault.json from another device"
+        "the membership record for this change {0}; the vault header does not match the members of the vault: restore vault.json from another device"
     )]
     Record(&'static str),
     /// Caller: the counters of generations or epochs are at their end.

@@ -1,12 +1,13 @@
-//! Moves on, without a secret, from the keys in use to those of a later header of the same vault.
+//! Switches, without a secret, from the keys in use to the keys of a later header of the same vault.
 //!
 //! Takes   a keyring, and the exact bytes of a header that another keyring holder made from it
 //! Gives   the keyring of that header, for the same device or slot, or for the device in a handover
 //! Never   writes; never accepts a header that locks out a member
 //! Spec    spec/1-keys.md, section 1.9
 //!
-//! The checks are those of unlocking, except that no slot is opened, and also:
-//!  (1) the membership chain continues the one in use, and the generation does not fall.
+//! Makes the checks of unlocking, but opens no slot. Makes one more check:
+//!  (1) the membership chain continues the one in use, and the generation does not fall; only the header of a remote may
+//!      have a lower generation, if it has more records.                                                      [1.7.11]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::UnlockError;

@@ -1,6 +1,6 @@
 //! Signs logins at a server, as the device or the key slot of a keyring.
 //!
-//! Takes   what the server said in its challenge, and where it was reached
+//! Takes   the challenge of the server, and the address at which the server was reached
 //! Gives   a signature, and the membership records that the server has not noted
 //! Never   shows a secret key, or signs anything else: a login has a label of its own
 //! Spec    spec/11-sync.md, section 11.11

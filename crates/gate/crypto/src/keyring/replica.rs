@@ -1,4 +1,5 @@
-//! Turns the private data of one copy of a vault into `replica.json` and back: its name, its device, its metadata key.
+//! Turns the private data of one copy of a vault into `replica.json` and back: its random name (the instance id),
+//! its device, its metadata key.
 //!
 //! Takes   a keyring, and the bytes of the file or the values for it
 //! Gives   the reverse: values for bytes, bytes for values
@@ -7,7 +8,8 @@
 //!
 //! Invariants
 //!  (1) The sealed part repeats the instance id, so that parts of two files cannot be combined.  [1.8.3]
-//!  (2) No metadata key is taken for younger than the epoch that its file is sealed under.       [1.8.1]
+//!  (2) A file is refused if it says that its metadata key is from a later epoch than the one under which the file is
+//!      sealed.                                                                                  [1.8.1]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::{KeyError, UnlockError};

@@ -5,7 +5,7 @@
 //! Never   writes, or distinguishes a wrong secret from a slot that was tampered with, because that is impossible
 //! Spec    spec/1-keys.md, section 1.9
 //!
-//! Order of the checks, cheapest first. Each is needed, and none relies on a later one:
+//! Order of the checks; each is needed, and none relies on a later one:
 //!  (1) length, checksum, format, every field and bound         damaged, or no header          [1.9.1]
 //!      and whether this build and processor compute its suite  no provider
 //!  (2) genesis hash = vault id; each record follows            forged membership              [1.9.2]

@@ -6,7 +6,8 @@
 //! Spec    none: nothing here affects the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) The fastest has the greatest median; of equal ones the first. Spreads change only how it is reported.
+//!  (1) The fastest figure has the greatest median; of equal ones it is the first. Spreads change only how the fastest is
+//!      reported.
 //!  (2) A figure ties with the fastest if their spreads overlap.
 
 /// Speeds of one competitor: rounds that took turns with the others'.

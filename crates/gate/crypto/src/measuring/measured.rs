@@ -1,4 +1,4 @@
-//! Measures the providers on this machine, and chooses which provider computes what, and how sealing is shared among threads.
+//! Measures the providers on this machine, and chooses which provider computes which algorithm, and how sealing is shared among threads.
 //!
 //! Takes   a clock, a time limit, and the number of cores
 //! Gives   every figure, and the `Choice` made from exactly these figures

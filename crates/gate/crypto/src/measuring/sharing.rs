@@ -7,8 +7,10 @@
 //!
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each further thread costs memory and a wake-up.
-//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. The boundary is the size for which the
-//!      slowdowns at all measured sizes add up to the least. So a disturbed measurement adds only its own slowdown.
+//!  (2) Calls below a boundary are sealed on one thread, larger ones with the pool. For each boundary and each
+//!      measured size, the slowdown is how much slower the way prescribed for that size (one thread, or the pool) is than
+//!      the other way; 0 if it is faster. The chosen boundary is the one with the least sum of slowdowns over all
+//!      measured sizes. So a disturbed measurement changes the sum only by its own share.
 
 use std::time::Duration;
 

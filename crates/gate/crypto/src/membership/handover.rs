@@ -2,7 +2,7 @@
 //!
 //! Takes   the old device and the new one
 //! Gives   bytes for a message between two processes, and the new device from these bytes
-//! Never   is stored: anyone who ever had the secrets of the old device could open it
+//! Never   stores these bytes: anyone who ever had the secrets of the old device could open them
 //! Spec    spec/1-keys.md, [1.4.11]
 
 use crate::locked::Locked;

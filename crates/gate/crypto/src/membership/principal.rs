@@ -1,4 +1,4 @@
-//! Turns a 32-byte seed into a principal, which receives keys and whose signatures are valid.
+//! Turns a 32-byte seed into a principal (a device or a slot), which can receive keys and sign.
 //!
 //! Takes   random bytes, or the seed from a slot or a replica file
 //! Gives   public keys, signatures over membership records, and opened grants (grant.rs)

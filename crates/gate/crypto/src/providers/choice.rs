@@ -1,9 +1,9 @@
-//! The choice of providers as a value: which provider computes what, up to which size sealing stays on the calling
-//! thread, and how many threads share the rest.
+//! The choice of providers as a value: which provider computes which algorithm, up to which size sealing
+//! stays on the calling thread, and how many threads share the rest.
 //!
 //! Takes   the result of a measurement, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`
-//! Never   measures: the code that fills it does
+//! Never   measures: the code that fills a `Choice` does
 
 use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider, Work};

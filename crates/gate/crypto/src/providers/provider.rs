@@ -2,7 +2,7 @@
 //!
 //! Takes   keys, nonces and bytes
 //! Gives   the output of the algorithm
-//! Never   defines how: the file of each library does
+//! Never   computes anything: the file of each library does
 
 use super::Algorithm;
 use crate::limits::KEY_BYTES;

@@ -55,7 +55,7 @@ pub enum AgeKeyError {
     #[error("the passphrase does not open the SSH private key")]
     WrongPassphrase,
     /// The age library could not seal.
-    #[error("the payload could not be sealed to this key")]
+    #[error("the secret of the new key slot could not be encrypted to this age or SSH key")]
     NotSealed,
 }
 

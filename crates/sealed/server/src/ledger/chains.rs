@@ -1,13 +1,13 @@
-//! What the server has noted of the members of vaults: those that it follows.
+//! The members of vaults, as far as the server has noted them: of the vaults that it follows.
 //!
-//! Takes   verified chains of members, with the header that has them; who asks for what
-//! Gives   what is noted; nothing or a refusal
-//! Never   forgets a record that was noted, or notes one that does not go on from those
+//! Takes   verified chains of members, with the header that has them; requests, each with its asker
+//! Gives   the noted members; permission or a refusal
+//! Never   forgets a record that was noted, or notes one that does not continue those
 //! Spec    spec/11-sync.md, [11.11.5] to [11.11.8]
 //!
 //! Invariants
-//!  (1) What is noted of a vault only grows: each chain that is noted goes on from the one before.        [11.11.5]
-//!  (2) A change and the look whether its asker may make it are one transaction.                          [11.11.6]
+//!  (1) The noted chain of a vault only grows: each chain that is noted continues the one before.        [11.11.5]
+//!  (2) A change, and the check whether its asker may make it, are one transaction.                          [11.11.6]
 
 use strongroom_format::Role;
 use strongroom_remote::ObjectName;

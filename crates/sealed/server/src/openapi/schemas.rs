@@ -31,8 +31,8 @@ pub(super) fn word(bytes_max: usize) -> ObjectBuilder {
         .max_length(Some(bytes_max))
 }
 
-/// A digit of base64. Behind a whole number of triples, the last one of a single byte has only the upper two of its bits, that of two bytes
-/// the upper four: bytes are spelled in one way.
+/// A digit of base64. After a whole number of triples, the last one of a single byte has only the upper two of its
+/// bits, that of two bytes the upper four: bytes are spelled in one way.
 const DIGIT: &str = "[A-Za-z0-9+/]";
 const LAST_OF_ONE: &str = "[AQgw]==";
 const LAST_OF_TWO: &str = "[AEIMQUYcgkosw048]=";
@@ -102,7 +102,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         .items(base64())
         .max_items(Some(LOGIN_RECORDS_MAX))
         .description(Some(
-            "The membership records behind those that the server has noted, oldest first",
+            "The membership records that come after those that the server has noted, oldest first",
         ));
     let mut schemas = vec![
         (
@@ -123,7 +123,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                     "more",
                     said(
                         ObjectBuilder::new().schema_type(Type::Boolean),
-                        "Whether there are more behind the last",
+                        "Whether there are more objects after the last one",
                     ),
                 ),
             ]),
@@ -138,7 +138,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 ("len", said(number(), "Its length in bytes")),
                 (
                     "created_s",
-                    said(number(), "The second since 1970 in which it came"),
+                    said(number(), "When it was created, in seconds since 1970"),
                 ),
             ]),
         ),
@@ -152,7 +152,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 ("nonce", said(bytes(32), "Random bytes")),
                 (
                     "issued_s",
-                    said(number(), "The second since 1970 in which it was issued"),
+                    said(number(), "When it was issued, in seconds since 1970"),
                 ),
                 (
                     "valid_s",
@@ -170,7 +170,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         (
             "Login",
             closed(vec![
-                ("nonce", said(bytes(32), "That of the challenge")),
+                ("nonce", said(bytes(32), "The nonce of the challenge")),
                 (
                     "server",
                     said(
@@ -178,8 +178,8 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                         "The server as the client reached it: its host, or `sha256:` and the fingerprint of its certificate",
                     ),
                 ),
-                ("principal", said(bytes(32), "Who logs in")),
-                ("signature", said(bytes(64), "Their signature")),
+                ("principal", said(bytes(32), "The id of the device or key slot that logs in")),
+                ("signature", said(bytes(64), "The signature of that device or key slot")),
                 ("records", records.into()),
             ]),
         ),
@@ -190,12 +190,12 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                     "token",
                     said(
                         text().max_length(Some(TOKEN_BYTES_MAX)),
-                        "What is shown from then on",
+                        "The token that later requests to this vault carry",
                     ),
                 ),
                 (
                     "valid_s",
-                    said(number(), "For how many seconds it is good"),
+                    said(number(), "For how many seconds it is valid"),
                 ),
             ]),
         ),

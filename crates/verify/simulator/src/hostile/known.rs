@@ -89,7 +89,7 @@ const ROWS: &[Row] = &[
         "metadata.db-wal",
         LOG,
         May::BeOlder,
-        "the state before the last commits, whole; who saw the newer one is told (seen outside)",
+        "the whole state before the last commits; a user who has seen the newer state is warned, by the record outside of the vault folder",
     ),
     (
         "metadata.db-wal",
@@ -101,7 +101,7 @@ const ROWS: &[Row] = &[
         "verify-state.json",
         CONTENT,
         May::BeSilent,
-        "one that does not open is none: the verification begins at the start",
+        "a saved state that does not open counts as missing: the verification begins at the start",
     ),
     (
         "vault.json.saved",
@@ -125,7 +125,7 @@ const ROWS: &[Row] = &[
         ".",
         &[O::Older, O::Branch],
         May::BeOlder,
-        "the whole folder is another state; who saw the newer one is told (seen outside)",
+        "the whole folder is another state; a user who has seen the newer state is warned, by the record outside of the vault folder",
     ),
     (
         ".",
@@ -161,7 +161,7 @@ const ROWS: &[Row] = &[
         "intents.unreadable",
         &O::ALL,
         May::BeSilent,
-        "nothing opens it: a log that lost something is put there, and that was told then",
+        "nothing opens it: a log that lost something is put there, and the loss was reported then",
     ),
     (
         ".new-0123456789abcdef0123456789abcdef",
@@ -179,13 +179,13 @@ const ROWS: &[Row] = &[
         "recovered-1",
         &[O::Directory],
         May::BeSilent,
-        "nothing is in it, so nothing takes a place; the opening removes it",
+        "it is an empty folder, so nothing of it is put in place; the next opening removes it",
     ),
     (
         "rekeyed",
         &[O::Directory],
         May::BeSilent,
-        "nothing is in it, so nothing takes a place; the opening removes it",
+        "it is an empty folder, so nothing of it is put in place; the next opening removes it",
     ),
     (
         "unexplained",

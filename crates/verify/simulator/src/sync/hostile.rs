@@ -226,7 +226,9 @@ fn settle(stage: &mut Stage, devices: &[Device], may_need_help: bool) -> Result<
                 Err(error) if may_need_help => {
                     said = error.to_string();
                     if !helped.insert(place) {
-                        return Err(format!("device {place} is not helped: {said}"));
+                        return Err(format!(
+                            "device {place} still fails after the advice of the message was followed: {said}"
+                        ));
                     }
                     // As the guide says: what is lost for good needs an empty place.
                     let all = devices.iter().enumerate();

@@ -137,7 +137,7 @@ pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
     judge_guessing(devices)
 }
 
-/// (3), of what was said of guessing.
+/// (3), for the setting `remote guessable`.
 fn judge_guessing(devices: &[&Device]) -> Result<(), String> {
     let mut all = Vec::new();
     for device in devices {
@@ -150,7 +150,8 @@ fn judge_guessing(devices: &[&Device]) -> Result<(), String> {
     {
         false => Ok(()),
         true => Err(format!(
-            "(3): what was said of guessing is not what holds (changes, changes when it said so, device): {all:?}"
+            "(3): the setting `remote guessable` that devices set is not the one in force (changes of the setting, changes when the device set it, \
+             device): {all:?}"
         )),
     }
 }

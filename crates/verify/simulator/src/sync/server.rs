@@ -6,7 +6,7 @@
 //! Never   leaves a process behind; ends one that it did not start
 //!
 //! The seed determines which request meets a kill, how long after its beginning the kill is due, and how long the server stays away.
-//! What the server has done by then is a matter of real time: a repetition may find it a step earlier or later.
+//! How much the server has done by then depends on real time: a repetition may find it a step earlier or later.
 //!
 //! Invariants
 //!  (1) One process at a time serves the folder, and none does once this is dropped.

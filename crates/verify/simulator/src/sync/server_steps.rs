@@ -2,7 +2,7 @@
 //!
 //! Takes   a history
 //! Gives   the first violation of the rules (8) and (9) in the head of `sync.rs`
-//! Never   puts a backup back while content is only at the server: who restores a server loses what only it had
+//! Never   puts a backup back while content is only at the server: restoring a server loses what only that server had
 
 use strongroom::{GoOn, SyncReport};
 use strongroom_remote::Remote;
