@@ -37,6 +37,7 @@ use crate::download::{bytes_of, range_of};
 use crate::error::Error;
 use crate::files::Incoming;
 use crate::followers::Followers;
+use crate::inbox::Inbox;
 use crate::ledger::Found;
 use crate::limits::{
     CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
@@ -54,13 +55,14 @@ use crate::upload::{Said, Upload, apart, whole};
 
 /// What answers requests.
 pub(crate) struct App {
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     followers: Followers,
     uploads: Turns,
     downloads: Turns,
     /// To send the document of a login, and to have a chain of members verified.
     documents: Turns,
     chains: Turns,
+    pub(crate) inbox: Inbox,
     authority: Authority,
     names: Names,
     /// True once the server ends.
@@ -79,7 +81,7 @@ struct Name(String);
 /// The form of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Answer = Result<Response, Refused>;
+pub(crate) type Answer = Result<Response, Refused>;
 
 impl App {
     pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
@@ -92,6 +94,7 @@ impl App {
             downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             documents: Turns::new(DOCUMENTS_OF_ACCOUNT, DOCUMENTS),
             chains: Turns::new(CHAINS_OF_ACCOUNT, CHAINS),
+            inbox: Inbox::default(),
             names,
             ending,
             requests: AtomicU64::new(0),
@@ -493,7 +496,7 @@ fn number(text: Option<String>) -> Result<u64, Refusal> {
 }
 
 /// The answer with the name of the account, for the log.
-fn named(mut answer: Response, account: String) -> Response {
+pub(crate) fn named(mut answer: Response, account: String) -> Response {
     answer.extensions_mut().insert(Name(account));
     answer
 }

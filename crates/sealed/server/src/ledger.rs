@@ -23,6 +23,7 @@ use strongroom_remote::protocol::{PAGE_NAMES_MAX, Page, PageObject, Refusal};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::header_chain::HeaderChain;
+use crate::inbox_rows;
 use crate::limits::{ACCOUNTS_MAX, DATABASE_BUSY, TURN_TRIES, VAULTS_MAX};
 use crate::named::Named;
 use crate::rights::{Asker, Deed, Kind};
@@ -161,6 +162,25 @@ impl Ledger {
         let reader = self.reader.lock();
         let mut query = reader.prepare_cached(&format!("{ACCOUNT} WHERE token = ?1"))?;
         Ok(query.query_row([token.0], account).optional()?)
+    }
+
+    /// The vault of that name of that account, and whether the account may be used, if the vault has that address of an inbox.
+    pub(crate) fn inbox(
+        &self,
+        account: &str,
+        vault: &str,
+        token: TokenHash,
+    ) -> Result<Option<(VaultKey, Standing)>> {
+        let reader = self.reader.lock();
+        let found = inbox_rows::account_of(&reader, (account, vault), token)?;
+        Ok(found.map(|(account, is_suspended)| {
+            let name = vault.to_owned();
+            let standing = match is_suspended {
+                true => Standing::Suspended,
+                false => Standing::Active,
+            };
+            (VaultKey { account, name }, standing)
+        }))
     }
 
     pub(crate) fn set_standing(&self, name: &str, standing: Standing) -> Result<()> {
@@ -470,6 +490,7 @@ fn may_add(
             return Err(Refusal::AlreadyThere.into());
         }
     }
+    inbox_rows::admit(view, id, asker, (name, len))?;
     match Named::of(name) {
         Named::NoPublication => return Err(Refusal::Name.into()),
         Named::Publication(number) if number <= last => return Err(Refusal::AlreadyThere.into()),

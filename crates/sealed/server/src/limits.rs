@@ -97,3 +97,20 @@ pub(crate) const FIRST_HEADERS: usize = 4;
 
 /// The longest marker, in bytes.
 pub(crate) const MARKER_BYTES_MAX: u64 = 4096;
+
+/// Bytes that wait in the inbox of a vault, at most.
+pub(crate) const INBOX_BYTES_MAX: u64 = 4 << 30;
+
+/// Objects that wait there, at most. They are counted whenever one comes.
+pub(crate) const INBOX_OBJECTS_MAX: u64 = 8192;
+
+/// Deposits that may come by one address at once …
+pub(crate) const DEPOSITS_AT_ONCE: u32 = 60;
+
+/// … and how often another one may, after that.
+pub(crate) const DEPOSIT_EVERY: Duration = Duration::from_secs(6);
+
+/// Objects that come into the inboxes of one account at a time, and of all: so that depositors do not hold up devices.
+pub(crate) const DEPOSIT_TURNS_OF_ACCOUNT: usize = 8;
+/// See `DEPOSIT_TURNS_OF_ACCOUNT`.
+pub(crate) const DEPOSIT_TURNS: usize = 64;

@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::files::{Aside, Collecting, Files, Incoming, make_folder};
 use crate::header_chain::HeaderChain;
+use crate::inbox_rows::address_name;
 use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
 use crate::named::Named;
 use crate::rights::Asker;
@@ -240,6 +241,19 @@ impl Store {
             true => Err(Error::InUse),
             false => Ok((lock, files)),
         }
+    }
+
+    /// The object of an address of the inbox, at most `bytes_max` bytes of it and one more; `None` if there is none.
+    pub(crate) fn address(
+        &self,
+        vault: &VaultKey,
+        token: TokenHash,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let found = self.ledger.find(vault, &address_name(token))?;
+        found
+            .map(|found| self.bytes(found.file, bytes_max))
+            .transpose()
     }
 
     pub(crate) fn find(&self, vault: &VaultKey, name: &ObjectName) -> Result<Option<Found>> {

@@ -17,6 +17,7 @@ use strongroom_remote::protocol::{PAIRING_OBJECTS_MAX, Refusal};
 use crate::error::Result;
 use crate::file_id::FileId;
 use crate::header_chain::{HeaderChain, ID_BYTES};
+use crate::inbox_rows;
 use crate::ledger::{Ledger, VaultKey, number};
 use crate::limits::FIRST_HEADERS;
 use crate::rights::{Asker, Deed, Kind, MARKER, Rights};
@@ -240,6 +241,9 @@ fn rights(view: &Connection, vault: &VaultKey, asker: &Asker) -> Result<Rights> 
         // The vault is another one now, or its database is an older one.
         (None, Asker::Principal { .. }) => return Err(Refusal::LoginOver.into()),
         (Some(_), Asker::Account) => return Ok(Rights::FirstFetch),
+        (_, Asker::Depositor(token)) => {
+            return inbox_rows::rights(view, (vault.account, &vault.name), *token);
+        }
         (Some((vault, head)), Asker::Principal { id, shown }) => {
             let mut query =
                 view.prepare_cached("SELECT role FROM member WHERE vault = ?1 AND principal = ?2")?;
