@@ -191,6 +191,9 @@ pub enum Error {
         "one of the two versions is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
     )]
     ConflictOfDirectories,
+    /// Caller: something about an inbox or a deposit that cannot be; see the text.
+    #[error("{0}")]
+    Inbox(String),
     /// Somebody asked to stop.
     #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
@@ -565,7 +568,7 @@ impl Error {
             Self::UnknownFormat(_) | Self::NoLocks | Self::OwnerOnly(_) | Self::Provider(_) => {
                 Kind::Unsupported
             }
-            Self::RemoteName => Kind::InvalidInput,
+            Self::RemoteName | Self::Inbox(_) => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
             Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
             Self::NoConflict => Kind::InvalidInput,

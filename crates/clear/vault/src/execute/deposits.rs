@@ -1,0 +1,45 @@
+//! The owner's part of taking in deposits: opening them, which needs keys.
+//!
+//! Takes   an envelope, and pieces, as a remote has them
+//! Gives   what they hold, or that they hold nothing for this vault
+//! Never   asks a remote, or changes anything
+//! Spec    spec/12-inbox.md
+
+use strongroom_crypto::OpenDepositError;
+use strongroom_format::deposit::DepositId;
+
+use crate::execute::session::Session;
+use crate::request::frame::ByteBuffer;
+use crate::request::remote::DepositFields;
+
+/// What the envelope of the deposit of that id says.
+pub(crate) fn opened(session: &Session, id: [u8; 16], envelope: &[u8]) -> DepositFields {
+    let opened =
+        (session.vault).with_keys(|keys| keys.keyring().open_deposit(DepositId(id), envelope));
+    match opened {
+        Ok(opened) => DepositFields::Opened {
+            name: ByteBuffer(opened.info.name),
+            sender: opened.info.sender,
+            size: opened.info.size,
+            modified_ns: opened.info.modified_ns,
+            address: opened.address.0,
+            run: opened.run.0,
+        },
+        Err(OpenDepositError::UnknownEpoch(_)) => DepositFields::UnknownEpoch,
+        Err(OpenDepositError::Unreadable) => DepositFields::Unreadable,
+    }
+}
+
+/// The content in a piece of that deposit, or why there is none.
+pub(crate) fn piece(
+    session: &Session,
+    (id, envelope): ([u8; 16], &[u8]),
+    number: u64,
+    piece: &[u8],
+) -> Result<ByteBuffer, String> {
+    let opened =
+        (session.vault).with_keys(|keys| keys.keyring().open_deposit(DepositId(id), envelope));
+    let clear = opened.and_then(|opened| opened.open_piece(number, piece));
+    let clear = clear.map_err(|error| error.to_string())?;
+    Ok(ByteBuffer(clear.to_vec()))
+}
