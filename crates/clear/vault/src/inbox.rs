@@ -23,7 +23,7 @@ use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{RemoteFields, RemoteRequest};
-use crate::{Error, GoOn, Result, Vault};
+use crate::{Error, GoOn, Result, SyncReport, Vault};
 
 /// An address of the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,15 @@ pub struct InboxAddressInfo {
     pub created_s: u64,
     /// Whether it works no more, because keys were changed since: the next sync withdraws it, or has.
     pub is_old: bool,
+}
+
+/// An address that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInboxAddress {
+    /// Its URL, which is all that a depositor needs.
+    pub url: String,
+    /// What the sync before that did.
+    pub synced: SyncReport,
 }
 
 /// A deposit that waits at a server.
@@ -65,8 +74,8 @@ pub struct InboxReport {
 }
 
 impl Vault {
-    /// Makes an address by which others deposit files for this vault at a server, and syncs with that; gives its URL, which is all that a
-    /// depositor needs. An address of that label which works no more is replaced.
+    /// Makes an address by which others deposit files for this vault at a server, and syncs with that. An address of that label which works
+    /// no more is replaced.
     ///
     /// # Errors
     /// `Inbox` if the remote is no Strongroom server, or there is such an address, or too many; those of `sync_with`.
@@ -75,7 +84,7 @@ impl Vault {
         label: &str,
         remote: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
-    ) -> Result<String> {
+    ) -> Result<NewInboxAddress> {
         let is_plain = !label.is_empty()
             && label.len() <= INBOX_LABEL_BYTES_MAX
             && !label.chars().any(char::is_control);
@@ -85,7 +94,7 @@ impl Vault {
         let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach_server(remote)?;
         // Keys may have been changed elsewhere, and whoever deposits seals to the newest.                       [12.1.2]
-        self.sync_at(row.number, &*remote, told)?;
+        let synced = self.sync_at(row.number, &*remote, told)?;
         let mut id = [0; 16];
         SystemRandom.fill(&mut id)?;
         let address = self.inbox_address(AddressId(id))?;
@@ -116,7 +125,10 @@ impl Vault {
             Ok(true)
         })?;
         remote.create(&address_name(&entry.object), address.encode())?;
-        url_of(&row, &token)
+        // The other devices hear of it.
+        self.sync_at(row.number, &*remote, told)?;
+        let url = url_of(&row, &token)?;
+        Ok(NewInboxAddress { url, synced })
     }
 
     /// The URL of an address of the inbox once more; what is missing of it at the server is put there.
@@ -140,7 +152,8 @@ impl Vault {
     }
 
     /// Withdraws an address of the inbox: from then on nobody deposits by it. What was deposited before is taken in; the vault syncs with that
-    /// server.
+    /// server, and it is given what that did. The last address there stays listed, as one that works no more, while something waits there that
+    /// could not be taken in; to remove it again then ends that.
     ///
     /// # Errors
     /// `Inbox` if there is none of that label; `RemoteKept` if this device removes nothing there; those of `sync_with`.
@@ -148,22 +161,43 @@ impl Vault {
         &self,
         label: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
-    ) -> Result<()> {
+    ) -> Result<SyncReport> {
         let _turn = self.shared.remote_turns.take()?;
         let entry = self.address_called(label)?;
-        if let Ok(row) = self.row_of(&entry) {
-            if row.keeps {
-                return Err(Error::RemoteKept(row.name));
-            }
-            let remote = self.connect(&row)?;
+        let mut synced = SyncReport::default();
+        let place = match self.row_of(&entry) {
+            Ok(row) if row.keeps => return Err(Error::RemoteKept(row.name)),
+            Ok(row) => Some((row.number, self.connect(&row)?)),
+            Err(_) => None,
+        };
+        if let Some((number, remote)) = &place {
             remote.remove(&address_name(&entry.object))?;
-            self.sync_at(row.number, &*remote, told)?;
+            synced = self.sync_at(*number, &**remote, told)?;
         }
+        let waiting = match &place {
+            Some((_, remote)) => Waiting::at(&**remote)?,
+            None => Waiting::default(),
+        };
         self.change_inbox(|state| {
-            let before = state.addresses.len();
-            state.addresses.retain(|one| one.id != entry.id);
-            Ok(state.addresses.len() < before)
-        })
+            let before = state.clone();
+            let is_other = |one: &AddressEntry| one.id != entry.id;
+            let is_last =
+                !(before.addresses.iter()).any(|one| is_other(one) && one.remote == entry.remote);
+            match is_last && !entry.is_withdrawn && !waiting.deposits.is_empty() {
+                true => {
+                    for one in state.addresses.iter_mut().filter(|one| one.id == entry.id) {
+                        one.is_withdrawn = true;
+                    }
+                }
+                false => state.addresses.retain(is_other),
+            }
+            Ok(*state != before)
+        })?;
+        // The other devices hear of it.
+        if let Some((number, remote)) = &place {
+            self.sync_at(*number, &**remote, told)?;
+        }
+        Ok(synced)
     }
 
     /// The addresses of the inbox, and what waits at the servers, as far as they can be asked.

@@ -129,7 +129,7 @@ pub use error_family::ErrorFamily;
 pub use evict::{BringBackReport, EvictReport};
 pub use file::{File, FileOptions};
 pub use hashing::{HashPrefix, HashPrefixError, HashedAll};
-pub use inbox::{InboxAddressInfo, InboxReport, WaitingDeposit};
+pub use inbox::{InboxAddressInfo, InboxReport, NewInboxAddress, WaitingDeposit};
 pub use inbox_state::{INBOX_ADDRESSES_MAX, INBOX_LABEL_BYTES_MAX};
 pub use interactive::Transaction;
 pub use invitation::{Candidate, Invitation, InvitationStep};
@@ -163,6 +163,7 @@ pub use request::{Access, CheckReport, DirectoryEntry, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 pub use snapshot::Snapshot;
+pub use strongroom_format::limits::DEPOSIT_BYTES_MAX;
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub mod providers {
     pub use strongroom_crypto::measuring::{benchmark, figure, measured, sharing};

@@ -78,7 +78,7 @@ impl Home {
         vault.add_remote("server", &served.url("v")).unwrap();
         vault.push("server", &mut |_| GoOn::Yes).unwrap();
         let url = vault.add_inbox_address(LABEL, "server", &mut |_| GoOn::Yes);
-        let url = url.unwrap();
+        let url = url.unwrap().url;
         let home = Self {
             served,
             place,
@@ -369,7 +369,7 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
         .unwrap();
     stranger.push("server", &mut |_| GoOn::Yes).unwrap();
     let strange = stranger.add_inbox_address("a", "server", &mut |_| GoOn::Yes);
-    let strange = Address::parse(&strange.unwrap()).unwrap();
+    let strange = Address::parse(&strange.unwrap().url).unwrap();
     let document = |door: &InboxDoor| InboxAddress::decode(&door.document().unwrap()).unwrap();
     let info = |size: u64| DepositInfo {
         name: b"n".to_vec(),
@@ -578,7 +578,8 @@ fn new_keys_end_old_addresses_after_what_came_by_them_was_taken_in() {
     let url = home
         .vault
         .add_inbox_address(LABEL, "server", &mut |_| GoOn::Yes)
-        .unwrap();
+        .unwrap()
+        .url;
     assert_ne!(url, home.url);
     deposit(&url, "after", b"after");
     home.sync();
@@ -593,7 +594,7 @@ fn a_removed_address_works_no_more_and_others_do() {
         home.vault
             .add_inbox_address(label, remote, &mut |_| GoOn::Yes)
     };
-    let shop = add("shop", "server").unwrap();
+    let shop = add("shop", "server").unwrap().url;
     assert_ne!(shop, home.url);
     assert_eq!(home.vault.inbox_url("shop").unwrap(), shop);
     for (label, remote) in [("shop", "server"), ("", "server"), ("a\nb", "server")] {
@@ -668,7 +669,7 @@ fn what_is_in_the_way_of_the_inbox_is_named_and_nothing_is_lost() {
     vault.add_remote("server", &served.url("v")).unwrap();
     vault.push("server", &mut |_| GoOn::Yes).unwrap();
     let url = vault.add_inbox_address(LABEL, "server", &mut |_| GoOn::Yes);
-    let url = url.unwrap();
+    let url = url.unwrap().url;
     // Something else has the name.
     vault.remove_directory("/Inbox").unwrap();
     vault.write("/Inbox", "a file").unwrap();

@@ -1,0 +1,162 @@
+//! `inbox` and `deposit`, as users type them: one has a vault, the other has the URL of an address and nothing else.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use support::Place;
+use support::serving::Serving;
+
+/// A vault `v` with an address at a server, and its URL.
+fn place() -> (Place, Serving, String) {
+    let place = Place::new();
+    let mut serving = Serving::start(&place, "127.0.0.1:0");
+    let url = serving.url("photos");
+    place.keyed(&["remote", "add", "v", "home", &url]);
+    place.keyed(&["push", "v"]);
+    let address = place.keyed(&["inbox", "add", "v", "scanner"]);
+    (place, serving, address.trim_end().to_owned())
+}
+
+/// Runs a command that reads `content` from standard input.
+fn with_input(place: &Place, arguments: &[&str], content: &[u8]) -> Output {
+    let mut command = place.command(arguments);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(content).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn what_others_deposit_comes_into_the_inbox_with_the_next_pull() {
+    let (place, _serving, url) = place();
+    assert!(url.contains("://sra-"), "{url}");
+    fs::write(place.path("scan.pdf"), "a scan").unwrap();
+    fs::write(place.path("bill.pdf"), "a bill").unwrap();
+    let said = place.done(&["deposit", &url, "scan.pdf", "bill.pdf", "--from", "office"]);
+    assert_eq!(said, "deposited scan.pdf (6 B)\ndeposited bill.pdf (6 B)\n");
+    let output = with_input(
+        &place,
+        &[
+            "deposit", &url, "-", "--name", "mail", "--id", "m1", "--json",
+        ],
+        b"a mail",
+    );
+    let done = json(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(done["deposits"][0]["path"], "mail");
+    assert_eq!(done["deposits"][0]["size"], 6);
+    assert_eq!(done["deposits"][0]["was_there"], false);
+    assert_eq!(done["failed"], 0);
+    // Once more, as after an answer that was lost.
+    let output = with_input(
+        &place,
+        &["deposit", &url, "-", "--name", "mail", "--id", "m1"],
+        b"a mail",
+    );
+    assert_eq!(output.stdout, b"mail was deposited before\n");
+
+    let list = place.keyed(&["inbox", "list", "v"]);
+    assert_eq!(
+        list.matches("the next pull takes it in").count(),
+        3,
+        "{list}"
+    );
+    assert!(!list.contains("sra-"), "{list}");
+    let pulled = place.keyed(&["pull", "v"]);
+    assert!(pulled.contains("3 files deposited by others:"), "{pulled}");
+    assert!(pulled.contains("/Inbox/scan.pdf"), "{pulled}");
+    assert_eq!(
+        place.keyed(&["ls", "v:/Inbox"]),
+        "bill.pdf\nmail\nscan.pdf\n"
+    );
+    assert_eq!(place.keyed(&["cat", "v:/Inbox/mail"]), "a mail");
+    let list = json(&place.keyed(&["inbox", "list", "v", "--json"]));
+    assert_eq!(list["addresses"][0]["label"], "scanner");
+    assert_eq!(list["addresses"][0]["works"], true);
+    assert_eq!(list["deposits"][0]["state"], "taken");
+    let synced = json(&place.keyed(&["sync", "v", "--json"]));
+    assert_eq!(synced["remotes"][0]["pulled"]["received"], 0);
+    let list = json(&place.keyed(&["inbox", "list", "v", "--json"]));
+    assert_eq!(list["deposits"], json("[]"));
+    assert_eq!(
+        place.keyed(&["inbox", "address", "v", "scanner"]),
+        url + "\n"
+    );
+}
+
+#[test]
+fn what_cannot_be_deposited_is_said_and_the_rest_comes() {
+    let (place, _serving, url) = place();
+    fs::create_dir(place.path("folder")).unwrap();
+    fs::write(place.path("good"), "good").unwrap();
+    let large = fs::File::create(place.path("large")).unwrap();
+    large.set_len((1 << 30) + 1).unwrap();
+    let arguments = ["deposit", &url, "folder", "none", "large", "good"];
+    let said = place.fails(2, &arguments);
+    assert!(said.contains("folder: it is a directory"), "{said}");
+    assert!(said.contains("none: "), "{said}");
+    assert!(said.contains("at most 1"), "{said}");
+    assert_eq!(
+        place
+            .keyed(&["sync", "v", "--json"])
+            .matches("/Inbox/good")
+            .count(),
+        1
+    );
+    for (arguments, why) in [
+        (&["deposit", &url, "-"][..], "--name gives the file one"),
+        (
+            &["deposit", &url, "good", "folder", "--name", "x"],
+            "exactly one",
+        ),
+        (
+            &["deposit", "https://srt-1@localhost:1/a/b", "good"],
+            "not an address",
+        ),
+    ] {
+        let said = place.fails(2, arguments);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_address_that_was_removed_is_refused_and_the_others_work() {
+    let (place, _serving, url) = place();
+    let other = place.keyed(&["inbox", "add", "v", "office", "home"]);
+    let other = other.trim_end();
+    fs::write(place.path("scan"), "a scan").unwrap();
+    place.done(&["deposit", &url, "scan"]);
+    let removed = place.keyed(&["inbox", "remove", "v", "scanner"]);
+    assert!(removed.contains("/Inbox/scan"), "{removed}");
+    let said = place.fails(8, &["deposit", &url, "scan"]);
+    assert!(
+        said.contains("withdrawn") && !said.contains("sra-"),
+        "{said}"
+    );
+    place.done(&["deposit", other, "scan"]);
+    let list = json(&place.keyed(&["inbox", "list", "v", "--json"]));
+    let mut waits = list["deposits"].as_array().unwrap().iter();
+    let found = waits.find(|one| one["state"] == "waiting").unwrap();
+    let id = found["id"].as_str().unwrap().to_owned();
+    place.keyed(&["inbox", "discard", "v", &id]);
+    place.keyed_fails(3, &["inbox", "discard", "v", &id]);
+    place.keyed_fails(3, &["inbox", "retry", "v", &id]);
+    let said = place.keyed_fails(2, &["inbox", "address", "v", "scanner"]);
+    assert!(said.contains("no address called scanner"), "{said}");
+    // The token can come from the environment, where other users do not see it.
+    let token = other.split(['/', '@']).nth(2).unwrap();
+    let bare = other.replace(&format!("{token}@"), "");
+    let mut command = place.command(&["deposit", &bare, "scan"]);
+    let status = command.env("STRONGROOM_TOKEN", token).status();
+    assert!(status.unwrap().success());
+    place.keyed(&["sync", "v"]);
+    assert_eq!(place.keyed(&["ls", "v:/Inbox"]), "scan\nscan (2)\n");
+}
