@@ -4,8 +4,10 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 
 use support::Place;
 use support::serving::Serving;
@@ -159,4 +161,88 @@ fn an_address_that_was_removed_is_refused_and_the_others_work() {
     assert!(status.unwrap().success());
     place.keyed(&["sync", "v"]);
     assert_eq!(place.keyed(&["ls", "v:/Inbox"]), "scan\nscan (2)\n");
+}
+
+/// The example program that takes mail. It is killed when this is dropped.
+struct Mail {
+    child: Child,
+    at: String,
+}
+
+impl Mail {
+    fn start(place: &Place) -> Self {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3);
+        let mut child = Command::new("python3")
+            .arg(top.unwrap().join("examples/lmtp_inbox.py"))
+            .args(["--address-file", "address", "--listen", "127.0.0.1:0"])
+            .args(["--max", "10000", "--strongroom"])
+            .arg(env!("CARGO_BIN_EXE_strongroom"))
+            .current_dir(place.path("."))
+            .env("XDG_CACHE_HOME", place.path("cache"))
+            .env("XDG_STATE_HOME", place.path("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let at = line
+            .trim()
+            .strip_prefix("listening at ")
+            .unwrap()
+            .to_owned();
+        Self { child, at }
+    }
+
+    /// Says all of it; gives the codes of the answers.
+    fn speak(&self, lines: &[&str]) -> Vec<String> {
+        let mut line = TcpStream::connect(&self.at).unwrap();
+        line.write_all(format!("{}\r\nQUIT\r\n", lines.join("\r\n")).as_bytes())
+            .unwrap();
+        let answers = BufReader::new(line).lines().map(Result::unwrap);
+        let codes = answers.filter(|line| line.as_bytes()[3] == b' ');
+        codes.map(|line| line[..3].to_owned()).collect()
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Goal: mail comes into the vault once, as it was sent, and what is not there durably is not confirmed. Method: the example program, with a
+/// message that is delivered twice, one that is too long, and one behind the withdrawal of the address.
+#[test]
+fn mail_that_the_example_takes_comes_into_the_inbox_once() {
+    let (place, _serving, url) = place();
+    fs::write(place.path("address"), &url).unwrap();
+    let mail = Mail::start(&place);
+    let message = ["Subject: =?utf-8?q?gr=C3=BC=C3=9Fe?=", "", "..", "end", "."];
+    let envelope = ["LHLO me", "MAIL FROM:<anna@example.org>", "RCPT TO:<a>"];
+    let deliver = |to: &[&str], message: &[&str]| {
+        let lines = [&envelope[..], to, &["DATA"], message].concat();
+        mail.speak(&lines)
+    };
+    let two = deliver(&["RCPT TO:<b>"], &message);
+    assert_eq!(
+        two,
+        [
+            "220", "250", "250", "250", "250", "354", "250", "250", "221"
+        ]
+    );
+    assert_eq!(deliver(&[], &message)[5], "250");
+    let long = ["x"; 5000];
+    assert_eq!(deliver(&[], &[&long[..], &["."]].concat())[5], "552");
+    place.keyed(&["sync", "v"]);
+    assert_eq!(place.keyed(&["ls", "v:/Inbox"]), "gr\u{fc}\u{df}e.eml\n");
+    let came = place.keyed(&["cat", "v:/Inbox/gr\u{fc}\u{df}e.eml"]);
+    assert_eq!(
+        came,
+        "Subject: =?utf-8?q?gr=C3=BC=C3=9Fe?=\r\n\r\n.\r\nend\r\n"
+    );
+    place.keyed(&["inbox", "remove", "v", "scanner"]);
+    assert_eq!(deliver(&[], &message)[5], "451");
 }
