@@ -140,7 +140,7 @@ impl Vault {
     }
 
     /// Whether a push to that remote would publish something.
-    fn is_waiting(&self, remote: u64) -> Result<bool> {
+    pub(crate) fn is_waiting(&self, remote: u64) -> Result<bool> {
         self.ask_for(&Request::Remote(RemoteRequest::IsWaiting { remote }))
     }
 }
@@ -416,6 +416,7 @@ fn round(
         vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
         let waiting = vault.receive(&row, &*remote, &mut report.pulled, &mut told)?;
         place.has_inbox = waiting.is_asked;
+        vault.clear_published(&row, &*remote, &waiting)?;
         return Ok((false, report));
     }
     let begun = Instant::now();

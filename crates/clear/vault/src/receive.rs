@@ -249,6 +249,21 @@ impl Vault {
         }
     }
 
+    /// The same where no push is due: the remote has all that this vault has.
+    pub(crate) fn clear_published(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        waiting: &Waiting,
+    ) -> Result<()> {
+        let state = self.inbox_to_publish()?;
+        let is_known = |(id, _): &(DepositId, u64)| state.has_received(*id);
+        if waiting.deposits.iter().any(is_known) && !self.is_waiting(row.number)? {
+            self.clear_inbox(row, remote, waiting, &state)?;
+        }
+        Ok(())
+    }
+
     /// The same behind a push without a pull: the remote is asked only if something was taken in since it was last.
     pub(crate) fn clear_inbox_if_due(
         &self,
