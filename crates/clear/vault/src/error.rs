@@ -448,10 +448,7 @@ impl Error {
 
     /// The same for errors of direct system calls.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |source| Self::Io {
-            what,
-            source: source.into(),
-        }
+        move |source| Self::io(what)(source.into())
     }
 }
 
@@ -568,10 +565,9 @@ impl Error {
             Self::UnknownFormat(_) | Self::NoLocks | Self::OwnerOnly(_) | Self::Provider(_) => {
                 Kind::Unsupported
             }
-            Self::RemoteName | Self::Inbox(_) => Kind::InvalidInput,
+            Self::RemoteName | Self::NoConflict | Self::Inbox(_) => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
             Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
-            Self::NoConflict => Kind::InvalidInput,
             Self::ConflictOfDirectories => Kind::IsADirectory,
             Self::NothingInCommon | Self::DeviceReplaced => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),

@@ -105,19 +105,6 @@ impl Vault {
         self.push_and_clear(&row, &*remote, told)
     }
 
-    /// The same to a remote that was reached; and deposits go from there that were taken in.
-    pub(crate) fn push_and_clear(
-        &self,
-        row: &RemoteFields,
-        remote: &dyn Remote,
-        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
-    ) -> Result<PushReport> {
-        let published = self.inbox_to_publish()?;
-        let report = self.push_to(row, remote, told)?;
-        self.clear_inbox_if_due(row, remote, &published)?;
-        Ok(report)
-    }
-
     /// Lets a publication of this vault name that many objects at most, so that tests see many of them in one push.
     #[doc(hidden)]
     pub fn push_in_pages_of(&self, objects: u64) {

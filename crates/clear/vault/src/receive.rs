@@ -25,6 +25,7 @@ use crate::inbox_taking::{Came, Taken};
 use crate::limits::{DEPOSIT_GRACE, SET_ASIDE_STAYS};
 use crate::path::Links;
 use crate::pull::PullReport;
+use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::remote::RemoteFields;
 use crate::{Error, GoOn, Operation, Result, Vault};
@@ -249,7 +250,20 @@ impl Vault {
         }
     }
 
-    /// The same where no push is due: the remote has all that this vault has.
+    /// A push to a remote that was reached; and deposits go from there that were taken in.
+    pub(crate) fn push_and_clear(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PushReport> {
+        let published = self.inbox_to_publish()?;
+        let report = self.push_to(row, remote, told)?;
+        self.clear_inbox_if_due(row, remote, &published)?;
+        Ok(report)
+    }
+
+    /// Removes what was published where no push is due: the remote has all that this vault has.
     pub(crate) fn clear_published(
         &self,
         row: &RemoteFields,
@@ -265,7 +279,7 @@ impl Vault {
     }
 
     /// The same behind a push without a pull: the remote is asked only if something was taken in since it was last.
-    pub(crate) fn clear_inbox_if_due(
+    fn clear_inbox_if_due(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,

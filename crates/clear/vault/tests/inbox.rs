@@ -435,6 +435,7 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
 }
 
 /// Goal: whatever a depositor calls a file, it comes into `/Inbox` under a name of its own and replaces nothing.
+/// SECURITY.md, claim 27.
 #[test]
 fn names_of_depositors_lead_nowhere_and_replace_nothing() {
     let home = Home::new();
