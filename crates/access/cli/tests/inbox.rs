@@ -246,3 +246,33 @@ fn mail_that_the_example_takes_comes_into_the_inbox_once() {
     place.keyed(&["inbox", "remove", "v", "scanner"]);
     assert_eq!(deliver(&[], &message)[5], "451");
 }
+
+/// Goal: the memory of a deposit does not grow with it. Method: the most that the process had, of a file of 192 MiB.
+#[test]
+fn a_large_file_is_deposited_in_little_memory() {
+    const BOUND_KIB: u64 = 96 << 10;
+    let (place, _serving, url) = place();
+    let large = fs::File::create(place.path("large")).unwrap();
+    large.set_len(192 << 20).unwrap();
+    let mut command = place.command(&["deposit", &url, "large"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        if let Some(kib) = kib {
+            peak = peak.max(kib.parse().unwrap());
+        }
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert!(ended.success());
+    assert!((1..BOUND_KIB).contains(&peak), "{peak} KiB");
+    place.keyed(&["pull", "v"]);
+    let stat = json(&place.keyed(&["stat", "--json", "v:/Inbox/large"]));
+    assert!(stat.to_string().contains("201326592"), "{stat}");
+}

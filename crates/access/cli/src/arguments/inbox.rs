@@ -109,8 +109,8 @@ pub(crate) struct Deposit {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Say who deposits: at most 128 bytes, stored in an attribute of the file. Nobody checks it
-    #[arg(long, value_name = "SENDER", default_value = "")]
-    pub(crate) from: String,
+    #[arg(long, value_name = "SENDER")]
+    pub(crate) from: Option<String>,
     /// Deposit each file once, however often this command is run with the same TEXT and the same name
     #[arg(long, value_name = "TEXT")]
     pub(crate) id: Option<OsString>,

@@ -123,7 +123,7 @@ fn one(arguments: &Deposit, depositor: &Depositor, source: &mut Source) -> Resul
     });
     let new = NewDeposit {
         name,
-        sender: arguments.from.clone(),
+        sender: arguments.from.clone().unwrap_or_default(),
         modified: timestamp(source.modified.unwrap_or_else(SystemTime::now)),
         repeatable_as,
     };
