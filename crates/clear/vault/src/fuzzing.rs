@@ -9,7 +9,7 @@ use strongroom_filesystem::{RenameMode, SetAttributes};
 use strongroom_format::Epoch;
 use strongroom_format::deposit::{AddressId, DepositId};
 
-use crate::inbox_state::{AddressEntry, InboxState};
+use crate::inbox_state::{AddressEntry, InboxState, Received};
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
@@ -139,9 +139,14 @@ pub fn inbox_states() -> Vec<Vec<u8>> {
         created_s: 1_764_000_000,
         is_withdrawn: id == 2,
     };
+    let taking = |id: u8| Received {
+        deposit: DepositId([id; 16]),
+        node: 1 << 40,
+        is_settled: id == 7,
+    };
     let full = InboxState {
         addresses: vec![address(1), address(2)],
-        received: (0..20).map(|id| (DepositId([id; 16]), 1 << 40)).collect(),
+        received: (0..20).map(taking).collect(),
     };
     vec![InboxState::default().encode(), full.encode()]
 }

@@ -264,7 +264,7 @@ impl Vault {
             let before = state.received.len();
             state
                 .received
-                .retain(|(one, taking)| *one != id || *taking != SET_ASIDE);
+                .retain(|one| one.deposit != id || one.node != SET_ASIDE);
             was_there = state.received.len() < before;
             Ok(was_there)
         })?;
@@ -327,18 +327,17 @@ impl Vault {
 
 /// What waits at a remote, as a list shows it.
 fn shown(state: &InboxState, row: &RemoteFields, waiting: &Waiting) -> Vec<WaitingDeposit> {
-    let of = |id: DepositId| {
-        let mut all = state.received.iter();
-        all.find(|(one, _)| *one == id).map(|(_, taking)| *taking)
-    };
     let deposits = waiting.deposits.iter();
     deposits
-        .map(|(id, came_s)| WaitingDeposit {
-            id: hex::encode(&id.0),
-            remote: row.name.clone(),
-            came_s: *came_s,
-            is_taken: of(*id).is_some_and(|taking| taking != SET_ASIDE),
-            is_set_aside: of(*id) == Some(SET_ASIDE),
+        .map(|(id, came_s)| {
+            let is_taken = state.takings(*id).any(|one| one.node != SET_ASIDE);
+            WaitingDeposit {
+                id: hex::encode(&id.0),
+                remote: row.name.clone(),
+                came_s: *came_s,
+                is_taken,
+                is_set_aside: state.has_received(*id) && !is_taken,
+            }
         })
         .collect()
 }

@@ -15,11 +15,23 @@ pub(crate) struct InboxLooks {
     cleared: HashMap<u64, InboxState>,
     /// When pieces without an envelope were looked for there last.
     pieces: HashMap<u64, Instant>,
+    /// The last state of which it was looked whether a deposit is there twice.
+    settled: Option<InboxState>,
     /// Deposits of which was said why they do not come.
     said: HashSet<DepositId>,
 }
 
 impl InboxLooks {
+    /// Whether of that state it was looked whether a deposit is there twice.
+    pub(crate) fn is_settled(&self, state: &InboxState) -> bool {
+        self.settled.as_ref() == Some(state)
+    }
+
+    /// Of that state it was looked.
+    pub(crate) fn note_settled(&mut self, state: InboxState) {
+        self.settled = Some(state);
+    }
+
     /// Whether something was taken in since deposits were removed from that remote last.
     pub(crate) fn is_due(&self, remote: u64, state: &InboxState) -> bool {
         self.cleared.get(&remote) != Some(state)

@@ -6,17 +6,21 @@
 //! Spec    spec/12-inbox.md, section 12.6
 //!
 //! Invariants
-//!  (1) A deposit that either side of a merge took in counts as taken in afterwards, as long as it fits.       [12.6.4]
+//!  (1) A deposit that either side of a merge took in counts as taken in afterwards, as long as it fits; and what either side settled is
+//!      settled.                                                                                          [12.6.4]
 //!  (2) Equal sides give equal bytes, on every device.                                                        [11.6.2]
 
 use std::collections::HashSet;
 
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::deposit::{AddressId, DepositId};
-use strongroom_format::{Epoch, FormatError};
+use strongroom_format::{Epoch, FormatError, hex};
 
 /// The attribute of the root directory. Only root sees it on a mount, and nothing copies it out.
 pub(crate) const INBOX_STATE: &[u8] = b"trusted.strongroom.inbox";
+
+/// The attribute of the file of a deposit: id, number of its node, size, time of modification, name.                    [12.7.3]
+pub(crate) const NOTE: &[u8] = b"user.strongroom.deposit";
 
 /// What errors call it.
 const WHAT: &str = "state of the inbox";
@@ -30,14 +34,19 @@ pub const INBOX_ADDRESSES_MAX: usize = 64;
 /// The longest label of an address, in bytes.
 pub const INBOX_LABEL_BYTES_MAX: usize = 128;
 
-/// Deposits that are noted, at most. With the longest labels of all addresses that is 59,000 bytes: an attribute has at most 65,536.
+/// Takings that are noted, at most. With the longest labels of all addresses that is 61,000 bytes: an attribute has at most 65,536.
 pub(crate) const RECEIVED_MAX: usize = 1500;
 
-/// Deposits that stay noted although no remote lists them any more.                                          [12.6.6]
+/// Takings that stay noted although no remote lists their deposits any more.                                          [12.6.6]
 const RECEIVED_KEPT: usize = 500;
 
-/// The number of a taking of what was set aside, and so became no file.
+/// The node of what was set aside, and so became no file.
 pub(crate) const SET_ASIDE: u64 = 0;
+
+/// What the note of a file begins with.
+pub(crate) fn note_head(deposit: DepositId, node: u64) -> Vec<u8> {
+    format!("{} {node:016x} ", hex::encode(&deposit.0)).into_bytes()
+}
 
 /// An address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +63,22 @@ pub(crate) struct AddressEntry {
     pub(crate) is_withdrawn: bool,
 }
 
+/// A taking: that one device took one deposit in, or set it aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) deposit: DepositId,
+    /// The number of the node that it became; no other taking has it.
+    pub(crate) node: u64,
+    /// Its file went, because another device took the deposit in, too.
+    pub(crate) is_settled: bool,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InboxState {
     pub(crate) addresses: Vec<AddressEntry>,
-    /// Deposits, each with the number of its taking, oldest first: two devices that take one deposit in have two takings of it.
-    pub(crate) received: Vec<(DepositId, u64)>,
+    /// Takings, oldest first: two devices that take one deposit in have two of it.
+    pub(crate) received: Vec<Received>,
 }
 
 impl InboxState {
@@ -82,8 +101,12 @@ impl InboxState {
                 .unsigned(one.is_withdrawn.into());
         }
         encoder.array(self.received.len());
-        for (deposit, taking) in &self.received {
-            encoder.array(2).bytes(&deposit.0).unsigned(*taking);
+        for one in &self.received {
+            encoder
+                .array(3)
+                .bytes(&one.deposit.0)
+                .unsigned(one.node)
+                .unsigned(one.is_settled.into());
         }
         encoder.finish()
     }
@@ -115,9 +138,12 @@ impl InboxState {
             state.addresses.push(entry);
         }
         for _ in 0..decoder.array(RECEIVED_MAX)? {
-            decoder.array_exact(2)?;
-            let deposit = DepositId(*decoder.bytes_exact()?);
-            state.received.push((deposit, decoder.unsigned()?));
+            decoder.array_exact(3)?;
+            state.received.push(Received {
+                deposit: DepositId(*decoder.bytes_exact()?),
+                node: decoder.unsigned()?,
+                is_settled: flag(&mut decoder)?,
+            });
         }
         decoder.finish()?;
         Ok(state)
@@ -130,22 +156,33 @@ impl InboxState {
 
     /// Whether that deposit was taken in, or set aside.
     pub(crate) fn has_received(&self, deposit: DepositId) -> bool {
-        self.received.iter().any(|(one, _)| *one == deposit)
+        self.takings(deposit).next().is_some()
+    }
+
+    /// What became of that deposit, on one device or several.
+    pub(crate) fn takings(&self, deposit: DepositId) -> impl Iterator<Item = &Received> {
+        self.received
+            .iter()
+            .filter(move |one| one.deposit == deposit)
     }
 
     /// Notes a taking of a deposit. `listed`: deposits that a remote has still. `None` if there is no place for it.       [12.6.6]
     pub(crate) fn with_received(
         &self,
         deposit: DepositId,
-        taking: u64,
+        node: u64,
         listed: &HashSet<DepositId>,
     ) -> Option<Self> {
         let mut state = self.clone();
-        state.received.push((deposit, taking));
+        state.received.push(Received {
+            deposit,
+            node,
+            is_settled: false,
+        });
         let mut left = state.received.len();
-        state.received.retain(|(one, _)| {
+        state.received.retain(|one| {
             left -= 1;
-            left < RECEIVED_KEPT || listed.contains(one)
+            left < RECEIVED_KEPT || listed.contains(&one.deposit)
         });
         (state.received.len() <= RECEIVED_MAX).then_some(state)
     }
@@ -153,8 +190,8 @@ impl InboxState {
     /// Deposits that were taken in several times.                                                          [12.6.5]
     pub(crate) fn doubles(&self) -> Vec<DepositId> {
         let mut seen: HashSet<DepositId> = HashSet::new();
-        let again = self.received.iter().filter(|(id, _)| !seen.insert(*id));
-        let mut ids: Vec<DepositId> = again.map(|(id, _)| *id).collect();
+        let all = self.received.iter().map(|one| one.deposit);
+        let mut ids: Vec<DepositId> = all.filter(|id| !seen.insert(*id)).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -171,11 +208,7 @@ fn address(decoder: &mut Decoder<'_>) -> Result<AddressEntry, FormatError> {
         .map_err(|_| decoder.invalid("has a label that is not UTF-8"))?
         .to_owned();
     let created_s = decoder.unsigned()?;
-    let is_withdrawn = match decoder.unsigned()? {
-        0 => false,
-        1 => true,
-        _ => return Err(decoder.invalid("has an address in an unknown state")),
-    };
+    let is_withdrawn = flag(decoder)?;
     Ok(AddressEntry {
         id,
         remote,
@@ -185,6 +218,14 @@ fn address(decoder: &mut Decoder<'_>) -> Result<AddressEntry, FormatError> {
         created_s,
         is_withdrawn,
     })
+}
+
+fn flag(decoder: &mut Decoder<'_>) -> Result<bool, FormatError> {
+    match decoder.unsigned()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(decoder.invalid("has a state that is unknown")),
+    }
 }
 
 /// The value that joins what both sides of a merge made of one. Where one cannot be read, that of theirs counts.  (1) (2)
@@ -224,10 +265,19 @@ fn merged(base: &InboxState, mine: &InboxState, theirs: InboxState) -> InboxStat
             addresses.push(own.clone());
         }
     }
-    let known: HashSet<_> = theirs.received.iter().chain(&base.received).collect();
-    let own = mine.received.iter().filter(|one| !known.contains(one));
-    let own: Vec<_> = own.copied().collect();
+    let key = |one: &Received| (one.deposit, one.node);
+    let settled = mine.received.iter().filter(|one| one.is_settled);
+    let settled: HashSet<_> = settled.map(key).collect();
+    let known = theirs.received.iter().chain(&base.received);
+    let known: HashSet<_> = known.map(key).collect();
     let mut received = theirs.received;
+    for one in &mut received {
+        one.is_settled |= settled.contains(&key(one));
+    }
+    let own = mine
+        .received
+        .iter()
+        .filter(|one| !known.contains(&key(one)));
     received.extend(own);
     let above = received.len().saturating_sub(RECEIVED_MAX);
     received.drain(..above);
@@ -259,13 +309,19 @@ mod tests {
         DepositId(id)
     }
 
+    fn taking(id: u64, node: u64) -> Received {
+        Received {
+            deposit: deposit(id),
+            node,
+            is_settled: false,
+        }
+    }
+
     fn state(addresses: &[u8], received: &[(u64, u64)]) -> InboxState {
-        let received = received.iter();
+        let received = received.iter().map(|(id, node)| taking(*id, *node));
         InboxState {
             addresses: addresses.iter().map(|id| entry(*id)).collect(),
-            received: received
-                .map(|(id, taking)| (deposit(*id), *taking))
-                .collect(),
+            received: received.collect(),
         }
     }
 
@@ -287,7 +343,10 @@ mod tests {
                 ..entry(id as u8)
             });
         }
-        let all = (0..RECEIVED_MAX as u64).map(|number| (deposit(number), u64::MAX));
+        let all = (0..RECEIVED_MAX as u64).map(|number| Received {
+            is_settled: true,
+            ..taking(number, u64::MAX)
+        });
         longest.received.extend(all);
         for state in [InboxState::default(), state(&[1, 2], &[(3, 4)]), longest] {
             let bytes = state.encode();
@@ -323,6 +382,22 @@ mod tests {
         let shorter = join(&base, &mine, &state(&[3], &[(6, 61)]));
         assert!(!shorter.has_received(deposit(1)) && shorter.has_received(deposit(2)));
         assert!(shorter.doubles().is_empty());
+    }
+
+    #[test]
+    fn what_either_side_settled_is_settled() {
+        let base = state(&[], &[(1, 11), (2, 21)]);
+        let (mut mine, mut theirs) = (base.clone(), base.clone());
+        mine.received[0].is_settled = true;
+        theirs.received[1].is_settled = true;
+        theirs.received.push(taking(1, 12));
+        mine.received.push(taking(1, 13));
+        let both = join(&base, &mine, &theirs);
+        let settled: Vec<bool> = both.received.iter().map(|one| one.is_settled).collect();
+        assert_eq!(settled, [true, true, false, false]);
+        let nodes: Vec<u64> = both.takings(deposit(1)).map(|one| one.node).collect();
+        assert_eq!(nodes, [11, 12, 13]);
+        assert_eq!(both.doubles(), [deposit(1)]);
     }
 
     #[test]

@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 
-use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::{
     Attributes, Durability, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
     Timestamp, XattrMode,
@@ -22,7 +21,7 @@ use strongroom_sync::{deposit_name, in_parallel, piece_name};
 
 use crate::clock::now_s;
 use crate::deposit_name::{folded, free_name, plain_name};
-use crate::inbox_state::{INBOX_STATE, InboxState, SET_ASIDE};
+use crate::inbox_state::{INBOX_STATE, InboxState, NOTE, SET_ASIDE, note_head};
 use crate::limits::DEPOSIT_GRACE;
 use crate::owner::client::Unanswered;
 use crate::path::{Links, join};
@@ -41,8 +40,6 @@ pub(crate) const INBOX: &str = "/Inbox";
 const INBOX_MODE: u32 = 0o700;
 const DEPOSIT_MODE: u32 = 0o600;
 
-/// What the file of a deposit says: id, number of the taking, size, time of modification, name.
-const NOTE: &[u8] = b"user.strongroom.deposit";
 /// Who says to have deposited it.
 const SENDER: &[u8] = b"user.strongroom.sender";
 /// By which address it came.
@@ -261,16 +258,14 @@ impl Vault {
     /// before that.                                                                                          [12.6.2]
     fn name_deposit(&self, file: &File, came: &Came<'_>, about: &About) -> Result<Option<Taken>> {
         let (port, source) = file.at();
-        let mut taking = [0; 8];
-        SystemRandom.fill(&mut taking)?;
-        let taking = u64::from_le_bytes(taking).max(SET_ASIDE + 1);
+        let node = file.inode().0;
         for _ in 0..ATTEMPTS {
             let root = self.attributes("/", Links::Stay)?;
             let state = self.inbox_state()?;
             if state.has_received(came.id) {
                 return Ok(Some(Taken::Gone));
             }
-            let Some(with) = state.with_received(came.id, taking, came.listed) else {
+            let Some(with) = state.with_received(came.id, node, came.listed) else {
                 return Ok(Some(left(NO_ROOM)));
             };
             let Some(place) = self.place_of_inbox()? else {
@@ -279,7 +274,7 @@ impl Vault {
             let name = free_name(&about.name, &place.names);
             let path = join(INBOX.as_bytes(), name.as_bytes());
             let label = label_of(&state, about.address);
-            let note = note((came.id, taking), about.size, about.modified, &name);
+            let note = note((came.id, node), about.size, about.modified, &name);
             let value = with.encode();
             let set = SetAttributes {
                 uid: place.directory.as_ref().map(|directory| directory.uid),
@@ -363,9 +358,14 @@ impl Vault {
 
     /// Lets one file be left of each deposit that several devices took in before they heard of one another.          [12.6.5]
     pub(crate) fn settle(&self) -> Result<()> {
-        for id in self.inbox_state()?.doubles() {
+        let state = self.inbox_state()?;
+        if self.shared.inbox.lock().is_settled(&state) {
+            return Ok(());
+        }
+        for id in state.doubles() {
             self.settle_one(id)?;
         }
+        self.shared.inbox.lock().note_settled(state);
         Ok(())
     }
 
@@ -373,41 +373,41 @@ impl Vault {
         for _ in 0..ATTEMPTS {
             let root = self.attributes("/", Links::Stay)?;
             let mut state = self.inbox_state()?;
-            let of: Vec<u64> = state
-                .received
-                .iter()
-                .filter(|(one, _)| *one == id)
-                .map(|(_, taking)| *taking)
-                .collect();
-            if of.len() < 2 {
+            let (mut there, mut is_removed) = (Vec::new(), false);
+            for one in state.takings(id).filter(|one| one.node != SET_ASIDE) {
+                match self.is_there(id, one.node)? {
+                    true => there.push(one.node),
+                    // By a user.
+                    false => is_removed |= !one.is_settled,
+                }
+            }
+            if there.is_empty() || there.len() == 1 && !is_removed {
                 return Ok(());
             }
-            let takings = of.into_iter().filter(|taking| *taking != SET_ASIDE);
-            let takings: Vec<u64> = takings.collect();
-            let untouched = self.untouched(id, &takings)?;
-            let is_touched = |taking: &&u64| !untouched.iter().any(|one| one.taking == **taking);
-            // Where none is untouched they all stay; the first stands for them.
-            let stays = takings
-                .iter()
-                .find(is_touched)
-                .or(takings.iter().min())
-                .copied()
-                .unwrap_or(SET_ASIDE);
+            let untouched = self.untouched(id, &there)?;
+            let is_touched = there.len() > untouched.len();
+            let stays = match is_touched || is_removed {
+                true => None,
+                false => there.iter().min().copied(),
+            };
+            let goes = |one: &&Untouched| Some(one.node) != stays;
             let mut operations = vec![require_root(root)];
-            for one in untouched.iter().filter(|one| one.taking != stays) {
+            for one in untouched.iter().filter(goes) {
                 operations.push(one.require());
                 operations.push(Operation::RemoveFile {
                     path: one.path.clone(),
                 });
             }
+            if operations.len() == 1 {
+                return Ok(());
+            }
             // No file is called a conflict copy of one that is gone.
-            let renamed = untouched.iter().find(|one| {
-                let is_free = |path: &Vec<u8>| untouched.iter().any(|other| other.path == *path);
-                one.taking == stays && one.own_path.as_ref().is_some_and(is_free)
+            let renamed = untouched.iter().find(|one| !goes(one)).and_then(|one| {
+                let new_path = one.own_path.clone()?;
+                let is_free = untouched.iter().any(|other| other.path == new_path);
+                is_free.then_some((one, new_path))
             });
-            if let Some(one) = renamed
-                && let Some(new_path) = one.own_path.clone()
-            {
+            if let Some((one, new_path)) = renamed {
                 operations.push(one.require());
                 operations.push(Operation::Rename {
                     path: one.path.clone(),
@@ -415,10 +415,12 @@ impl Vault {
                     mode: RenameMode::NoReplace,
                 });
             }
-            let mut is_first = true;
-            state.received.retain(|(one, taking)| {
-                *one != id || *taking == stays && std::mem::take(&mut is_first)
-            });
+            let gone: Vec<u64> = (untouched.iter().filter(goes))
+                .map(|one| one.node)
+                .collect();
+            for one in &mut state.received {
+                one.is_settled |= one.deposit == id && gone.contains(&one.node);
+            }
             operations.push(set_state(&state));
             match self.transaction(&operations, Durability::OnReturn) {
                 Err(error) if is_changed(&error) => {}
@@ -428,8 +430,17 @@ impl Vault {
         Err(Error::RemoteBusy)
     }
 
-    /// Which of these takings of a deposit lie in `/Inbox` as they came.
-    fn untouched(&self, id: DepositId, takings: &[u64]) -> Result<Vec<Untouched>> {
+    /// Whether the file of a taking is there, wherever it lies.
+    fn is_there(&self, id: DepositId, node: u64) -> Result<bool> {
+        let deposit = id.0;
+        self.ask_for(&Request::Remote(RemoteRequest::IsDepositThere {
+            deposit,
+            node,
+        }))
+    }
+
+    /// Which of these files of a deposit lie in `/Inbox` as they came.
+    fn untouched(&self, id: DepositId, nodes: &[u64]) -> Result<Vec<Untouched>> {
         let entries = match self.list(INBOX) {
             Err(Error::File(FileError::NotFound | FileError::NotADirectory)) => {
                 return Ok(Vec::new());
@@ -449,19 +460,19 @@ impl Vault {
             };
             let seen = entry.attributes;
             let conflict = ConflictName::read(&entry.name);
-            let is_as_it_came = |taking: &&u64| {
+            let is_as_it_came = |node: &&u64| {
                 let says = |name: &[u8]| {
                     let name = String::from_utf8_lossy(name);
-                    said == note((id, **taking), seen.size, seen.mtime, &name)
+                    said == note((id, **node), seen.size, seen.mtime, &name)
                 };
                 says(&entry.name) || conflict.as_ref().is_some_and(|one| says(&one.of))
             };
-            if let Some(taking) = takings.iter().find(is_as_it_came)
+            if let Some(node) = nodes.iter().find(is_as_it_came)
                 && seen.nlink == 1
             {
                 let own_path = conflict.as_ref().map(|one| join(INBOX.as_bytes(), &one.of));
                 found.push(Untouched {
-                    taking: *taking,
+                    node: *node,
                     path,
                     own_path,
                     seen,
@@ -481,7 +492,8 @@ struct InboxPlace {
 
 /// A file in `/Inbox` as it came.
 struct Untouched {
-    taking: u64,
+    /// The number that it had when it came.
+    node: u64,
     path: Vec<u8>,
     /// Where it lay before it got a conflict name.
     own_path: Option<Vec<u8>>,
@@ -517,9 +529,10 @@ const fn left(why: &'static str) -> Taken {
 }
 
 /// What the file of a deposit says of it.                                                                      [12.7.3]
-fn note((id, taking): (DepositId, u64), size: u64, modified: Timestamp, name: &str) -> Vec<u8> {
-    let id = hex::encode(&id.0);
-    format!("{id} {taking:016x} {size} {} {name}", modified.0).into_bytes()
+fn note((id, node): (DepositId, u64), size: u64, modified: Timestamp, name: &str) -> Vec<u8> {
+    let mut note = note_head(id, node);
+    note.extend_from_slice(format!("{size} {} {name}", modified.0).as_bytes());
+    note
 }
 
 /// The label of an address, or its id.

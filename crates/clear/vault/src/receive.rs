@@ -225,13 +225,17 @@ impl Vault {
         if row.keeps || !waiting.is_asked {
             return Ok(());
         }
-        let takings: HashMap<DepositId, u64> = published.received.iter().copied().collect();
+        // Where one device set it aside and another took it in, it came.
+        let mut came: HashMap<DepositId, bool> = HashMap::new();
+        for one in &published.received {
+            *came.entry(one.deposit).or_default() |= one.node != SET_ASIDE;
+        }
         let now_s = now_s();
         let mut gone = HashSet::new();
         for (id, came_s) in &waiting.deposits {
-            let goes = match takings.get(id) {
-                Some(&SET_ASIDE) => came_s.saturating_add(SET_ASIDE_STAYS.as_secs()) < now_s,
-                Some(_) => true,
+            let goes = match came.get(id) {
+                Some(true) => true,
+                Some(false) => came_s.saturating_add(SET_ASIDE_STAYS.as_secs()) < now_s,
                 None => false,
             };
             if goes {

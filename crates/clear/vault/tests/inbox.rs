@@ -91,7 +91,11 @@ impl Home {
 
     /// Another device.
     fn other(&self) -> Vault {
-        let folder = self.place.directory.path().join("other");
+        self.device("other")
+    }
+
+    fn device(&self, name: &str) -> Vault {
+        let folder = self.place.directory.path().join(name);
         let secret = &self.place.secret;
         let options = CloneOptions::default();
         let url = self.served.url("v");
@@ -690,4 +694,95 @@ fn what_is_in_the_way_of_the_inbox_is_named_and_nothing_is_lost() {
     vault.remove_file("/Inbox").unwrap();
     assert_eq!(sync(&vault, "server").pulled.received, 1);
     assert_eq!(names(&vault), ["letter"]);
+}
+
+/// Goal: whatever three devices do in whatever order, each deposit is there once, moved ones too; one that a user removed at most once.
+/// Method: histories by chance, in which one user moves, changes and removes what came.
+#[test]
+fn in_any_order_each_deposit_is_there_once() {
+    for seed in 1..=3 {
+        play(seed);
+    }
+}
+
+fn play(seed: u64) {
+    let home = Home::new();
+    home.vault.make_directory("/Done", 0o700).unwrap();
+    home.sync();
+    let mut others = ["two", "three"].map(|name| home.device(name));
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut chance = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) % below
+    };
+    let (mut deposited, mut removed) = (Vec::new(), Vec::new());
+    for step in 0..60 {
+        let which = chance(3);
+        let device = match which {
+            0 => (&home.vault, "server"),
+            other => (&others[other as usize - 1], CLONED_FROM),
+        };
+        match chance(9) {
+            0..3 => {
+                let content = format!("{seed}.{step}");
+                home.deposit(&format!("n{}.txt", step % 3), content.as_bytes());
+                deposited.push(content.into_bytes());
+            }
+            3..5 => drop(pull(device.0, device.1)),
+            5 => drop(sync(device.0, device.1)),
+            6 if which > 0 => {
+                let one = &mut others[which as usize - 1];
+                let folder = one.folder().to_owned();
+                one.close().unwrap();
+                let secret = home.place.secret.clone();
+                *one = Vault::open(folder, secret, OpenOptions::default()).unwrap();
+            }
+            _ => {
+                let inbox = files(&home.vault, "/Inbox");
+                let Some((name, content)) = inbox.into_iter().next() else {
+                    continue;
+                };
+                let path = format!("/Inbox/{name}");
+                match chance(2) {
+                    0 => {
+                        home.vault.remove_file(&path).unwrap();
+                        removed.push(content);
+                    }
+                    _ => {
+                        let to = format!("/Done/{step}");
+                        let moved = home.vault.rename(&path, to, RenameMode::NoReplace);
+                        moved.unwrap();
+                    }
+                }
+            }
+        }
+    }
+    for _ in 0..4 {
+        home.sync();
+        for other in &others {
+            sync(other, CLONED_FROM);
+        }
+    }
+    home.sync();
+    let found = |vault: &Vault| {
+        let mut all = files(vault, "/Done").into_values().collect::<Vec<_>>();
+        all.extend(files(vault, "/Inbox").into_values());
+        all.sort();
+        all
+    };
+    let all = found(&home.vault);
+    for other in &others {
+        assert_eq!(found(other), all, "seed {seed}");
+    }
+    for content in &deposited {
+        let count = all.iter().filter(|one| *one == content).count();
+        let name = String::from_utf8_lossy(content);
+        match removed.contains(content) {
+            true => assert!(count <= 1, "seed {seed}: {name} is there {count} times"),
+            false => assert_eq!(count, 1, "seed {seed}: {name}"),
+        }
+    }
+    assert_eq!(home.waiting(), [""; 0], "seed {seed}");
 }

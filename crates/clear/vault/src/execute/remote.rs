@@ -217,6 +217,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         RemoteRequest::OpenDeposit { deposit, envelope } => {
             Ok(deposits::opened(session, *deposit, envelope.0).into())
         }
+        RemoteRequest::IsDepositThere { deposit, node } => {
+            Ok(deposits::is_there(session, *deposit, *node)?.into())
+        }
         RemoteRequest::OpenPiece {
             deposit,
             envelope,

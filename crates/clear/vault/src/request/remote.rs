@@ -168,6 +168,11 @@ pub(crate) enum RemoteRequest<'a> {
         #[serde(borrow)]
         envelope: Bytes<'a>,
     },
+    /// Whether the node of that number is there, and is the file of that deposit.
+    IsDepositThere {
+        deposit: [u8; 16],
+        node: u64,
+    },
     /// The content in a piece of the deposit of an envelope, or why there is none.
     OpenPiece {
         deposit: [u8; 16],
@@ -205,6 +210,7 @@ impl RemoteRequest<'_> {
                 | Self::SignLogin { .. }
                 | Self::InboxAddress { .. }
                 | Self::OpenDeposit { .. }
+                | Self::IsDepositThere { .. }
                 | Self::OpenPiece { .. }
         )
     }
