@@ -253,6 +253,24 @@ impl Vault {
         Ok(was_there)
     }
 
+    /// Removes from the servers what belongs to no complete deposit, also of deposits that are on their way; gives how many objects.
+    ///
+    /// # Errors
+    /// `Remote`; `RemoteKept` if this device removes nothing there.
+    pub fn discard_unfinished_deposits(&self) -> Result<u64> {
+        let _turn = self.shared.remote_turns.take()?;
+        let mut count = 0;
+        for (row, remote) in self.inbox_servers()? {
+            if row.keeps {
+                return Err(Error::RemoteKept(row.name));
+            }
+            let waiting = Waiting::at(&*remote)?;
+            // All came before the end of time.
+            count += remove_pieces(&*remote, &waiting, &HashSet::new(), u64::MAX)?;
+        }
+        Ok(count)
+    }
+
     /// Lets the next pull try a deposit again that was set aside; gives whether there was one of that id.
     ///
     /// # Errors

@@ -249,7 +249,7 @@ impl Vault {
             looks.looks_for_pieces(row.number, Instant::now())
         };
         match looks || !gone.is_empty() {
-            true => remove_pieces(remote, waiting, &gone, now_s),
+            true => remove_pieces(remote, waiting, &gone, now_s).map(drop),
             false => Ok(()),
         }
     }
@@ -297,13 +297,13 @@ impl Vault {
     }
 }
 
-/// Removes the pieces of deposits that are gone, and those without an envelope that came long ago.             [12.6.3]
+/// Removes the pieces of deposits that are gone, and those without an envelope that came long ago; gives how many.     [12.6.3]
 pub(crate) fn remove_pieces(
     remote: &dyn Remote,
     waiting: &Waiting,
     gone: &HashSet<DepositId>,
     now_s: u64,
-) -> Result<()> {
+) -> Result<u64> {
     let complete = waiting.ids();
     let mut names: Vec<ObjectName> = Vec::new();
     let mut known: HashMap<DepositId, bool> = HashMap::new();
@@ -329,12 +329,17 @@ pub(crate) fn remove_pieces(
             names.extend(ObjectName::new(format!("pieces/{}", one.name)));
         }
     }
+    let mut count = 0;
     in_parallel(
         names.into_iter(),
         remote.transfers(),
         |name| -> Result<()> { Ok(remote.remove(&name)?) },
-        &mut |()| Ok(()),
-    )
+        &mut |()| {
+            count += 1;
+            Ok(())
+        },
+    )?;
+    Ok(count)
 }
 
 /// Goes on only if nobody changed the root directory, and with it the state of the inbox.

@@ -423,6 +423,11 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
         [true, true, true, true, false],
         "{told}"
     );
+    // What was begun and not finished takes room, and is shown by nobody.
+    let begun = format!("{}.{}.0000", named(9), "0".repeat(16));
+    create(&begun, vec![7; 4096]);
+    assert_eq!(home.vault.discard_unfinished_deposits().unwrap(), 1);
+    assert_eq!(home.vault.discard_unfinished_deposits().unwrap(), 0);
     // Whoever wants to has it looked at again, or removed.
     assert!(home.vault.retry_deposit(&named(4)).unwrap());
     assert!(!home.vault.retry_deposit(&named(4)).unwrap());

@@ -265,7 +265,6 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Pass => Some((JSON, named("Pass"))),
         Outcome::Events => Some(("text/event-stream", text().into())),
         Outcome::Object | Outcome::Part | Outcome::Address => Some((OCTETS, binary().into())),
-
         Outcome::Created | Outcome::Removed => None,
     };
     if let Some((kind, schema)) = content {

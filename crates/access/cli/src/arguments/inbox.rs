@@ -33,7 +33,7 @@ pub(crate) enum InboxCommand {
     #[command(
         after_help = "Example:\n  strongroom inbox discard photos 5f2c9a0113de4c7b8a90ee21c4d7b663"
     )]
-    Discard(InboxDeposit),
+    Discard(InboxDiscard),
     /// Lets the next pull try again to open a deposit that was set aside
     #[command(
         after_help = "Example:\n  strongroom inbox retry photos 5f2c9a0113de4c7b8a90ee21c4d7b663"
@@ -83,7 +83,7 @@ pub(crate) struct InboxNamed {
     pub(crate) common: Common,
 }
 
-/// Arguments of what is done with one deposit.
+/// Arguments of `inbox retry`.
 #[derive(Args, Debug)]
 pub(crate) struct InboxDeposit {
     /// The vault folder
@@ -92,6 +92,26 @@ pub(crate) struct InboxDeposit {
     /// The id of the deposit, as `inbox list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `inbox discard`.
+#[derive(Args, Debug)]
+pub(crate) struct InboxDiscard {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The id of the deposit, as `inbox list` shows it
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "unfinished",
+        conflicts_with = "unfinished"
+    )]
+    pub(crate) id: Option<String>,
+    /// Delete parts of deposits that were begun and not finished, also of those that are on their way
+    #[arg(long)]
+    pub(crate) unfinished: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

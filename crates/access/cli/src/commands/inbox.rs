@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use serde_json::json;
-use strongroom::{InboxReport, RemoteProgress, Vault, WaitingDeposit};
+use strongroom::{InboxReport, RemoteProgress, WaitingDeposit};
 
-use crate::arguments::inbox::{InboxAdd, InboxCommand, InboxDeposit, InboxNamed};
+use crate::arguments::inbox::{InboxAdd, InboxCommand, InboxDeposit, InboxDiscard, InboxNamed};
 use crate::commands::opening::{Intent, with};
 use crate::commands::remote::{meant, pull_json, show_pull};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{print_json, print_line, stdout};
+use crate::terminal::output::{counted, print_json, print_line, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{json_time, seconds, text_minute};
@@ -45,10 +45,12 @@ pub(crate) fn inbox(command: &InboxCommand) -> Result<()> {
             })
         }
         InboxCommand::Remove(arguments) => remove(arguments),
-        InboxCommand::Discard(arguments) => {
-            on_deposit(arguments, "discarded", Vault::discard_deposit)
+        InboxCommand::Discard(arguments) => discard(arguments),
+        InboxCommand::Retry(InboxDeposit { vault, id, common }) => {
+            with(vault, &common.secret, Intent::Change, |vault| {
+                said(vault.retry_deposit(id)?, "retried", id, common.json)
+            })
         }
-        InboxCommand::Retry(arguments) => on_deposit(arguments, "retried", Vault::retry_deposit),
     }
 }
 
@@ -96,26 +98,33 @@ fn remove(arguments: &InboxNamed) -> Result<()> {
     })
 }
 
-/// Does something with one deposit, which says whether there is such a one.
-fn on_deposit(
-    arguments: &InboxDeposit,
-    done: &str,
-    act: fn(&Vault, &str) -> strongroom::Result<bool>,
-) -> Result<()> {
-    let (id, common) = (&arguments.id, &arguments.common);
-    with(
-        &arguments.vault,
-        &common.secret,
-        Intent::Change,
-        |vault| match (act(vault, id)?, common.json) {
-            (false, _) => Err(Failure::new(
-                ExitCode::NotFound,
-                format!("there is no such deposit: {}", show(id)),
+fn discard(arguments: &InboxDiscard) -> Result<()> {
+    let common = &arguments.common;
+    with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        if let Some(id) = &arguments.id {
+            return said(vault.discard_deposit(id)?, "discarded", id, common.json);
+        }
+        let count = vault.discard_unfinished_deposits()?;
+        match common.json {
+            true => print_json(&json!({ "discarded_objects": count })),
+            false => print_line(&format!(
+                "deleted {} of unfinished deposits",
+                counted(count, "part")
             )),
-            (true, true) => print_json(&json!({ done: id })),
-            (true, false) => Ok(()),
-        },
-    )
+        }
+    })
+}
+
+/// Says that something was done with a deposit, or that there is none of that id.
+fn said(was_there: bool, done: &str, id: &str, json: bool) -> Result<()> {
+    match (was_there, json) {
+        (false, _) => Err(Failure::new(
+            ExitCode::NotFound,
+            format!("there is no such deposit: {}", show(id)),
+        )),
+        (true, true) => print_json(&json!({ done: id })),
+        (true, false) => Ok(()),
+    }
 }
 
 /// What a deposit waits for.
