@@ -74,8 +74,8 @@ pub struct InboxReport {
 }
 
 impl Vault {
-    /// Makes an address by which others deposit files for this vault at a server, and syncs with that. An address of that label which works
-    /// no more is replaced.
+    /// Makes an address by which others deposit files for this vault at a server, and syncs with that. An address of that label which was
+    /// withdrawn is replaced.
     ///
     /// # Errors
     /// `Inbox` if the remote is no Strongroom server, or there is such an address, or too many; those of `sync_with`.
@@ -111,11 +111,21 @@ impl Vault {
         self.make_inbox()?;
         self.change_inbox(|state| {
             let is_other = |one: &AddressEntry| one.label != label;
-            let works = |one: &AddressEntry| !one.is_withdrawn && one.epoch >= entry.epoch;
-            if state.addresses.iter().any(|one| !is_other(one) && works(one)) {
-                return refuse(&format!(
-                    "there is already an address called {label}; `strongroom inbox address` shows its URL"
-                ));
+            let mut all = state.addresses.iter();
+            // What came by one that is not withdrawn yet would be forgotten with it.
+            match all.find(|one| !is_other(one) && !one.is_withdrawn) {
+                Some(one) if one.epoch < entry.epoch => {
+                    return refuse(&format!(
+                        "the earlier address {label} is not withdrawn yet: sync with its server, or choose another label \
+                         (`strongroom inbox list` shows what waits there)"
+                    ));
+                }
+                Some(_) => {
+                    return refuse(&format!(
+                        "there is already an address called {label}; `strongroom inbox address` shows its URL"
+                    ));
+                }
+                None => {}
             }
             state.addresses.retain(is_other);
             if state.addresses.len() >= INBOX_ADDRESSES_MAX {
