@@ -49,7 +49,7 @@ pub(crate) fn piece(
 
 /// Whether the node of that number is there, and is the file of that deposit.
 pub(crate) fn is_there(session: &Session, id: [u8; 16], node: u64) -> Result<bool> {
-    let (filesystem, inode) = (&session.vault.filesystem, InodeId(node));
+    let (filesystem, inode) = (session.filesystem(), InodeId(node));
     let found = filesystem.attributes(inode).and_then(|attributes| {
         let note = filesystem.xattr(&Caller::root(), inode, NOTE)?;
         Ok(attributes.nlink > 0 && note.starts_with(&note_head(DepositId(id), node)))
