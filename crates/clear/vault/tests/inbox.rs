@@ -222,7 +222,7 @@ fn a_deposit_comes_once_and_goes_from_the_server_once_it_is_published() {
     assert!(report.received_paths.contains(&b"/Inbox/scan.pdf".to_vec()));
     let expected = [("deposit", Vec::new()), ("scan.pdf", bytes)];
     let expected = expected.map(|(name, bytes)| (name.to_owned(), bytes));
-    assert_eq!(files(&home.vault, "/Inbox"), expected.into());
+    assert_eq!(files(&home.vault, "/Inbox"), BTreeMap::from(expected));
     let path = "/Inbox/scan.pdf";
     let attributes = home.vault.attributes(path, Links::Stay).unwrap();
     assert_eq!(attributes.mtime, new.modified);
@@ -273,7 +273,7 @@ fn a_pull_that_is_cut_off_loses_and_doubles_nothing() {
     assert_eq!(home.waiting(), [""; 0]);
     assert_eq!(
         files(&home.vault, "/Inbox"),
-        [("big".to_owned(), bytes)].into()
+        BTreeMap::from([("big".to_owned(), bytes)])
     );
 }
 
@@ -363,7 +363,9 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
     let door = home.door();
     let id = |number: u8| DepositId([number; 16]);
     let named = |number: u8| hex::encode(&id(number).0);
-    let create = |name: &str, bytes: Vec<u8>| drop(door.create(name, bytes).unwrap());
+    let create = |name: &str, bytes: Vec<u8>| {
+        door.create(name, bytes).unwrap();
+    };
     create(&named(1), content(4096, 1));
     create(&named(2), vec![7; 100]);
     // For another vault.
@@ -643,7 +645,7 @@ fn a_folder_has_no_inbox() {
         .add_inbox_address(LABEL, "disk", &mut |_| GoOn::Yes)
         .unwrap_err();
     assert!(refused.to_string().contains("server"), "{refused}");
-    assert_eq!(vault.inbox().unwrap().addresses, []);
+    assert!(vault.inbox().unwrap().addresses.is_empty());
 }
 
 /// Goal: a vault that is kept in sync takes in what comes without being asked, once, and leaves nothing at the server. Method: the least
