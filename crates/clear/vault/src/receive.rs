@@ -33,6 +33,9 @@ use crate::{Error, GoOn, Operation, Result, Vault};
 /// How often a change is begun again because somebody changed the root directory meanwhile.
 const ATTEMPTS: usize = 64;
 
+/// So many deposits are fetched in one pull although there was no room for them.
+const TRIES_WITHOUT_ROOM: u32 = 3;
+
 /// Paths that a report gives; the rest is counted.
 const PATHS_TOLD_MAX: usize = 1_000;
 
@@ -136,7 +139,7 @@ impl Vault {
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
         let listed = waiting.ids();
-        let mut has_left = false;
+        let (mut has_left, mut without_room) = (false, 0);
         for (id, came_s) in &waiting.deposits {
             go_on(told(&RemoteProgress::default()))?;
             let came = Came {
@@ -151,7 +154,12 @@ impl Vault {
                 Err(error) if is_full(&error) => {
                     has_left = true;
                     self.say(report, *id, NO_ROOM);
-                    break;
+                    // There may be room for a smaller one.
+                    without_room += 1;
+                    match without_room < TRIES_WITHOUT_ROOM {
+                        true => continue,
+                        false => break,
+                    }
                 }
                 taken => taken?,
             };
