@@ -132,10 +132,10 @@ impl Vault {
             }
             state => state?,
         };
+        self.settle()?;
         if !state.is_at(&row.id) {
             return Ok(Waiting::default());
         }
-        self.settle()?;
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
         let listed = waiting.ids();
