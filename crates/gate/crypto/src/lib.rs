@@ -40,9 +40,7 @@ pub use random::{Random, RandomError, SystemRandom, noise};
 pub use wiped_stack::on_wiped_stack;
 
 // Inbox: spec/12-inbox.md.
-pub use deposit::{
-    DepositInfo, DepositSealer, OpenDepositError, OpenedDeposit, SealDepositError,
-};
+pub use deposit::{DepositInfo, DepositSealer, OpenDepositError, OpenedDeposit, SealDepositError};
 
 // Keys and trust: spec/1-keys.md.
 pub use fingerprint::Fingerprint;
