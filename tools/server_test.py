@@ -104,13 +104,13 @@ def run(command, environment=None):
 
 
 class Writer(threading.Thread):
-    """Creates segments and publications at whichever instance answers, and notes what was confirmed."""
+    """Creates segments, publications and deposits at whichever instance answers, and notes what was confirmed."""
 
     def __init__(self, world, number):
         super().__init__(daemon=True)
         self.world, self.number = world, number
         self.rng = random.Random(f"{world.seed} {number}")
-        # Segments that were confirmed and not removed since.
+        # Segments, and objects of deposits, that were confirmed and not removed since.
         self.segments, self.removed = {}, set()
         self.publications, self.wrong = {}, None
 
@@ -118,8 +118,10 @@ class Writer(threading.Thread):
         try:
             while not self.world.done.is_set():
                 kind = self.rng.random()
-                if kind < 0.5:
+                if kind < 0.4:
                     self.create_segment()
+                elif kind < 0.5:
+                    self.deposit()
                 elif kind < 0.8:
                     self.publish()
                 elif kind < 0.9:
@@ -130,7 +132,7 @@ class Writer(threading.Thread):
             self.wrong = f"writer {self.number}: {wrong!r}"
             self.world.done.set()
 
-    def ask(self, method, name, body=b"", query=""):
+    def ask(self, method, name, body=b"", query="", token=None):
         """Asks until somebody answers; gives the status, the body, and whether an earlier attempt may have been carried out."""
         begun, attempts = time.monotonic(), 0
         while True:
@@ -138,7 +140,7 @@ class Writer(threading.Thread):
             if time.monotonic() - begun > PATIENCE_S:
                 raise SystemExit(f"{method} {name} was not answered for {PATIENCE_S} s")
             try:
-                status, came, head = self.ask_once(port, method, f"/v1/vaults/anna/v/{name}{query}", body)
+                status, came, head = self.ask_once(port, method, f"/v1/vaults/anna/v/{name}{query}", body, token or self.world.token)
             except AWAY:
                 status, came, head = 0, b"", {}
             if status == 503 and ("retry-after" not in head or head.get("content-type") != "application/problem+json"):
@@ -151,10 +153,10 @@ class Writer(threading.Thread):
                 continue
             return status, came, attempts > 0
 
-    def ask_once(self, port, method, path, body):
+    def ask_once(self, port, method, path, body, token):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
         try:
-            headers = {"Authorization": f"Bearer {self.world.token}", "strongroom-blake3": blake3_of.hexdigest(body)}
+            headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": blake3_of.hexdigest(body)}
             connection.request(method, path, body if method == "PUT" else None, headers)
             answer = connection.getresponse()
             return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
@@ -173,6 +175,23 @@ class Writer(threading.Thread):
             self.confirm()
         else:
             raise SystemExit(f"a segment got {status}: {came[:200]!r}")
+
+    def deposit(self):
+        """Up to two pieces, then the envelope, by an address. Too many in a time are refused, and their pieces wait all the same."""
+        deposit, run = self.rng.randbytes(16).hex(), self.rng.randbytes(8).hex()
+        for number in range(self.rng.randrange(3)):
+            self.create_deposited("pieces", f"{deposit}.{run}.{number:04}", self.rng.randbytes(self.rng.choice((4096, 300_000))), (201,))
+        self.create_deposited("deposits", deposit, self.rng.randbytes(4096), (201, 429))
+
+    def create_deposited(self, kind, name, body, allowed):
+        status, came, is_again = self.ask("PUT", f"inbox/{name}", body, token=self.world.address)
+        if status == 409 and is_again:
+            status = 201
+        if status not in allowed:
+            raise SystemExit(f"{kind}/{name} got {status}: {came[:200]!r}")
+        if status == 201:
+            self.segments[f"{kind}/{name}"] = hashlib.sha256(body).digest()
+            self.confirm()
 
     def newest(self):
         status, came, _ = self.ask("GET", "publications", query="?after=0&wait=0")
@@ -229,8 +248,9 @@ class Faults:
         self.settings = services.settings("faults", "no_tls = true\n")
         self.instances = [self.instance(number) for number in range(2)]
         self.token = self.instances[0].add_account("anna")
-        # Before several threads want it.
-        blake3_of.hexdigest(b"")
+        # The token of an address of the inbox, whose object has its hash as its name. It is hashed before several threads want that.
+        self.address = "sra-" + self.rng.randbytes(32).hex()
+        self.address_object = f"objects/addresses/{blake3_of.hexdigest(self.address.encode())}"
         self.writers = [Writer(self, number) for number in range(WRITERS)]
 
     def instance(self, number):
@@ -269,6 +289,9 @@ class Faults:
         victims[name].start()
 
     def play(self, rounds):
+        status, came, is_again = self.writers[0].ask("PUT", self.address_object, b"address")
+        if status != 201 and not (status == 409 and is_again):
+            raise SystemExit(f"the address of the inbox got {status}: {came[:200]!r}")
         for writer in self.writers:
             writer.start()
         for number in range(1, rounds + 1):

@@ -19,6 +19,7 @@ use crate::cloud::{Cloud, explain};
 use crate::cloud_client::Connector;
 use crate::error::{Error, Result};
 use crate::folder_remote::FolderRemote;
+use crate::inbox_door::InboxDoor;
 use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
 use crate::pinned::Fingerprint;
 use crate::protocol::{TOKEN_BYTES_MAX, is_part};
@@ -260,6 +261,44 @@ impl Address {
     }
 }
 
+impl Address {
+    /// The inbox at a server, whose address this is.
+    ///
+    /// # Errors
+    /// `Address` if it is none of a server; `Refused` if there is no token.
+    pub fn open_inbox(&self) -> Result<InboxDoor> {
+        let Place::Server(url) = &self.place else {
+            let why = "this is not the address of an inbox, which looks like https://sra-…@server/account/vault";
+            return Err(Error::Address(why.to_owned()));
+        };
+        let token = token(url).ok_or_else(|| {
+            Error::Refused(format!(
+                "the address of an inbox has a token, as in https://sra-…@server/account/vault: write it there, or into {TOKEN}"
+            ))
+        })?;
+        Ok(InboxDoor::new(server_with(url, &token)?, token))
+    }
+
+    /// Whether it is a vault at a Strongroom server.
+    #[must_use]
+    pub const fn is_server(&self) -> bool {
+        matches!(self.place, Place::Server(_))
+    }
+
+    /// The URL of the same vault with that token in the place of its own; `None` if it is none of a server.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Option<String> {
+        let Place::Server(url) = &self.place else {
+            return None;
+        };
+        let mut url = url.clone();
+        // A server has a host, so that its URL can have a user.
+        url.set_password(None).ok()?;
+        url.set_username(token).ok()?;
+        Some(url.into())
+    }
+}
+
 /// The URL without user, password, query and fragment.
 fn without_user(mut url: Url) -> Url {
     // Refused where a URL can have none.
@@ -315,25 +354,30 @@ fn check_server(url: &Url) -> Result<()> {
 
 /// The vault at a server.
 fn server(url: &Url) -> Result<Arc<dyn Remote>> {
+    let token = token(url).ok_or_else(|| {
+        Error::Refused(format!(
+            "the server needs a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
+        ))
+    })?;
+    Ok(Arc::new(server_with(url, &token)?))
+}
+
+/// The token in the URL, or in the environment.
+fn token(url: &Url) -> Option<String> {
     let mut token = decoded(url.username());
     if token.is_empty() {
         token = std::env::var(TOKEN).unwrap_or_default();
     }
-    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
-        return Err(Error::Refused(format!(
-            "the server needs a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
-        )));
-    }
+    (!token.is_empty() && token.len() <= TOKEN_BYTES_MAX).then_some(token)
+}
+
+/// The vault at a server, for who shows that token.
+fn server_with(url: &Url, token: &str) -> Result<ServerRemote> {
     let fingerprint = option(url, FINGERPRINT).and_then(|text| Fingerprint::parse(&text));
     let mut bare = without_user(url.clone());
     bare.set_path("/");
     let path = url.path().trim_start_matches('/');
-    Ok(Arc::new(ServerRemote::new(
-        &bare,
-        path,
-        &token,
-        fingerprint,
-    )?))
+    ServerRemote::new(&bare, path, token, fingerprint)
 }
 
 fn option(url: &Url, wanted: &str) -> Option<String> {

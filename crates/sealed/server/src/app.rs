@@ -38,8 +38,8 @@ use crate::error::Error;
 use crate::followers::Followers;
 use crate::ledger::Found;
 use crate::limits::{
-    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
-    TURNS, TURNS_OF_ACCOUNT,
+    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DEPOSIT_TURNS, DEPOSIT_TURNS_OF_ACCOUNT, DOCUMENTS,
+    DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT,
 };
 use crate::login::At;
 use crate::logins::LoggedIn;
@@ -61,6 +61,8 @@ pub(crate) struct App {
     /// To send the document of a login, and to have a chain of members verified.
     documents: Turns,
     chains: Turns,
+    /// For whoever has an address of an inbox.
+    pub(crate) deposits: Turns,
     authority: Authority,
     names: Names,
     /// True once the server ends.
@@ -79,7 +81,7 @@ struct Name(String);
 /// The form of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Answer = Result<Response, Refused>;
+pub(crate) type Answer = Result<Response, Refused>;
 
 impl App {
     pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
@@ -92,6 +94,7 @@ impl App {
             downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             documents: Turns::new(DOCUMENTS_OF_ACCOUNT, DOCUMENTS),
             chains: Turns::new(CHAINS_OF_ACCOUNT, CHAINS),
+            deposits: Turns::new(DEPOSIT_TURNS_OF_ACCOUNT, DEPOSIT_TURNS),
             names,
             ending,
             requests: AtomicU64::new(0),
@@ -505,7 +508,7 @@ fn number(text: Option<String>) -> Result<u64, Refusal> {
 }
 
 /// The answer with the name of the account, for the log.
-fn named(mut answer: Response, account: String) -> Response {
+pub(crate) fn named(mut answer: Response, account: String) -> Response {
     answer.extensions_mut().insert(Name(account));
     answer
 }

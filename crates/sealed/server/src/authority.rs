@@ -180,7 +180,7 @@ impl ShownToken {
     }
 }
 
-fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
+pub(crate) fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
     let value = headers.get(AUTHORIZATION).ok_or(Refusal::NoToken)?;
     let token = value.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;

@@ -29,6 +29,7 @@ use crate::database::{Database, Row, Value, View, values};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::header_chain::HeaderChain;
+use crate::inbox_rows;
 use crate::limits::{ACCOUNTS_MAX, VAULTS_MAX};
 use crate::named::Named;
 use crate::rights::{Asker, Deed, Kind};
@@ -166,6 +167,26 @@ impl Ledger {
         let sql = format!("{ACCOUNT} WHERE token = ?1");
         self.database
             .read(|view| view.row(&sql, values![&token.0], account))
+    }
+
+    /// The vault of that name of that account, and whether the account may be used, if the vault has that address of an inbox.
+    pub(crate) fn inbox(
+        &self,
+        account: &str,
+        vault: &str,
+        token: TokenHash,
+    ) -> Result<Option<(VaultKey, Standing)>> {
+        let found = self
+            .database
+            .read(|view| inbox_rows::account_of(view, (account, vault), token))?;
+        Ok(found.map(|(account, is_suspended)| {
+            let name = vault.to_owned();
+            let standing = match is_suspended {
+                true => Standing::Suspended,
+                false => Standing::Active,
+            };
+            (VaultKey { account, name }, standing)
+        }))
     }
 
     pub(crate) fn set_standing(&self, name: &str, standing: Standing) -> Result<()> {
@@ -330,6 +351,7 @@ impl Ledger {
                 values![id, name.as_str(), &file, len],
             )?;
             arrived(change, file)?;
+            inbox_rows::count(change, id, asker, name)?;
             change.execute(
                 "UPDATE account SET bytes = bytes + ?2, objects = objects + 1 WHERE id = ?1",
                 values![vault.account, len],
@@ -379,6 +401,7 @@ impl Ledger {
                 "DELETE FROM object WHERE vault = ?1 AND name = ?2",
                 values![id, name.as_str()],
             )?;
+            inbox_rows::forget(change, id, name)?;
             change.execute(
                 "UPDATE account SET bytes = bytes - ?2, objects = objects - 1 WHERE id = ?1",
                 values![vault.account, len],
@@ -468,6 +491,7 @@ fn may_add(
             return Err(Refusal::AlreadyThere.into());
         }
     }
+    inbox_rows::admit(view, id, asker, (name, len))?;
     match Named::of(name) {
         Named::NoPublication => return Err(Refusal::Name.into()),
         Named::Publication(number) if number <= last => return Err(Refusal::AlreadyThere.into()),

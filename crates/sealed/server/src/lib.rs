@@ -5,13 +5,14 @@
 //! Gives   objects that are created once and read only with the token of their account; notice of new publications
 //! Never   has a key, a file name or a plaintext byte of a vault, or keeps or logs a token
 //! Spec    docs/adr/0035-a-server-of-our-own.md, docs/adr/0038-devices-log-in-at-a-server.md,
-//!         docs/adr/0041-a-server-of-several-instances.md; spec/11-sync.md, 11.1 and 11.11
+//!         docs/adr/0041-a-server-of-several-instances.md; spec/11-sync.md, 11.1 and 11.11; spec/12-inbox.md, 12.5
 //!
 //! Invariants
 //!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
 //!  (2) An account can reach nothing of another account.
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
 //!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
+//!  (5) Whoever has an address of an inbox can create deposits there, and nothing else.                        [12.5.1]
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -29,6 +30,8 @@ mod files;
 mod followers;
 mod header_chain;
 mod hearing;
+mod inbox;
+mod inbox_rows;
 mod ledger;
 pub mod limits;
 mod login;

@@ -158,3 +158,21 @@ pub(crate) const FIRST_HEADERS: usize = 4;
 
 /// The longest marker, in bytes.
 pub(crate) const MARKER_BYTES_MAX: u64 = 4096;
+
+/// Bytes that wait in the inbox of a vault, at most.
+pub(crate) const INBOX_BYTES_MAX: u64 = 4 << 30;
+
+/// Objects that wait there, at most. They are counted whenever one comes.
+pub(crate) const INBOX_OBJECTS_MAX: u64 = 8192;
+
+/// Deposits that may come by one address at once …
+pub(crate) const DEPOSITS_AT_ONCE: u64 = 60;
+
+/// … and after how many seconds another one may, after that.
+pub(crate) const DEPOSIT_EVERY_S: u64 = 6;
+
+/// Requests by addresses of the inboxes of one account that an instance carries out at a time, and of all accounts: so that depositors do
+/// not hold up devices.
+pub(crate) const DEPOSIT_TURNS_OF_ACCOUNT: usize = 8;
+/// See `DEPOSIT_TURNS_OF_ACCOUNT`.
+pub(crate) const DEPOSIT_TURNS: usize = 64;

@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::files::{Aside, Collecting, Files, make_folder};
 use crate::header_chain::HeaderChain;
+use crate::inbox_rows::address_name;
 use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
 use crate::limits::DATABASE_UPKEEP;
 use crate::named::Named;
@@ -312,6 +313,27 @@ impl Store {
         match folder.join(format!("{DATABASE}-wal")).exists() {
             true => Err(Error::InUse),
             false => Ok((lock, files)),
+        }
+    }
+
+    /// The object of an address of the inbox, at most `bytes_max` bytes of it and one more; `None` if there is none.
+    pub(crate) fn address(
+        &self,
+        vault: &VaultKey,
+        token: TokenHash,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let name = address_name(token);
+        let Some(found) = self.ledger.find(vault, &name)? else {
+            return Ok(None);
+        };
+        match self.bytes(found.file, bytes_max) {
+            Err(Error::Lost(id)) => match self.ledger.find(vault, &name)? {
+                Some(again) if again.file == found.file => Err(Error::Lost(id)),
+                // It was withdrawn meanwhile.
+                _ => Ok(None),
+            },
+            bytes => bytes.map(Some),
         }
     }
 

@@ -14,8 +14,8 @@ use members::{
     HERE, answer_of, as_member, object, push_first, put_header, slot_of, vault, with_device,
 };
 use strongroom_crypto::{KeyFile, Keyring, NewKey, NewSlot, Secret, SystemRandom};
-use strongroom_remote::Created;
 use strongroom_remote::login::{ChallengeDocument, PassDocument};
+use strongroom_remote::{Created, Remote};
 use strongroom_server::{Quota, Standing, Tls};
 use support::document::{Operation, operations};
 use support::scaled::Services;
@@ -36,6 +36,8 @@ enum Row {
     Begins,
     /// Ends it, with what a device of the vault has just signed.
     LogsIn,
+    /// Deposits in the inbox of a vault.
+    Deposits,
 }
 
 const TABLE: &[(&str, Row)] = &[
@@ -65,12 +67,15 @@ const TABLE: &[(&str, Row)] = &[
     ("removeObjectOfKind", Row::Changes),
     ("challenge", Row::Begins),
     ("logIn", Row::LogsIn),
+    ("inbox", Row::Deposits),
+    ("inboxHead", Row::Deposits),
+    ("deposit", Row::Deposits),
 ];
 
 /// What a request is answered with that is carried out.
 const DONE: &str = "none";
 
-/// The code of the answer to each row but the first, in their order.
+/// The code of the answer to each row but the first and the last, in their order.
 type Codes = [&'static str; 5];
 
 /// Somebody, with what they show.
@@ -80,6 +85,8 @@ struct Identity {
     account: &'static str,
     token: Option<String>,
     codes: Codes,
+    /// The code of the answer to the last row.
+    deposits: &'static str,
 }
 
 impl Identity {
@@ -91,6 +98,7 @@ impl Identity {
             Row::Changes => self.codes[2],
             Row::Begins => self.codes[3],
             Row::LogsIn => self.codes[4],
+            Row::Deposits => self.deposits,
         }
     }
 }
@@ -112,6 +120,17 @@ struct Scene {
     /// The same server as it was before, somewhere else: the same accounts, vaults and keys.
     elsewhere: Place,
     wrong: Vec<Identity>,
+    /// Whoever has an address of the inbox.
+    depositor: Identity,
+}
+
+/// The token of an address of the inbox that the server gets from who may create an object of a vault.
+fn address(remote: &dyn Remote, digit: char) -> String {
+    let token = format!("sra-{}", digit.to_string().repeat(64));
+    let name = format!("addresses/{}", blake3::hash(token.as_bytes()).to_hex());
+    let created = remote.create(&object(&name), b"canary of an address".to_vec());
+    assert_eq!(created.unwrap(), Created::New);
+    token
 }
 
 fn bearer(token: &str) -> String {
@@ -177,13 +196,16 @@ impl Scene {
         let (keyring, _) = vault();
         push_first(&*place.vault("x"), &keyring);
         let other_vault = pass(&place, ("anna", "x"), &token, &keyring);
+        let of_other_vault = address(&*as_member(&place, "x", &keyring), '1');
         let [bert, carl] = ["bert", "carl"].map(|account| {
             let added = place.accounts().add(account, Quota::default());
             let token = added.unwrap().reveal().to_owned();
             let (keyring, _) = vault();
-            push_first(&*place.remote(&token, account, "v"), &keyring);
+            let remote = place.remote(&token, account, "v");
+            push_first(&*remote, &keyring);
+            let door = address(&*remote, account.chars().next().unwrap());
             let login = pass(&place, (account, "v"), &token, &keyring);
-            (token, login)
+            (token, login, door)
         });
         let suspended = place.accounts().set_standing("carl", Standing::Suspended);
         suspended.unwrap();
@@ -209,9 +231,19 @@ impl Scene {
         let slot = slot_of(&device, &Secret::KeyFile(key_file));
         let of_slot = pass(&place, of_v, &token, &slot);
 
+        // Of three addresses one is in use, and one was withdrawn.
+        let remote = as_member(&place, "v", &device);
+        let (in_use, withdrawn) = (address(&*remote, '2'), address(&*remote, '3'));
+        let name = format!("addresses/{}", blake3::hash(withdrawn.as_bytes()).to_hex());
+        remote.remove(&object(&name)).unwrap();
+
         let of_anna = |who, token: Option<String>, codes| Identity {
             who,
             account: "anna",
+            deposits: match token {
+                Some(_) => "no-address",
+                None => "no-token",
+            },
             token,
             codes,
         };
@@ -219,6 +251,13 @@ impl Scene {
             account: "carl",
             ..of_anna(who, Some(token), ["suspended"; 5])
         };
+        // With an address nobody can do anything else.
+        let with_address = |who, account, token, deposits| Identity {
+            account,
+            deposits,
+            ..of_anna(who, Some(token), ["wrong-token"; 5])
+        };
+        let depositor = with_address("an address", "anna", in_use, DONE);
         let unknown = |prefix: &str| Some(format!("{prefix}{}", "0".repeat(64)));
         let with_a_login = |reads, changes| [DONE, reads, changes, "wrong-token", "wrong-token"];
         let wrong = vec![
@@ -273,6 +312,31 @@ impl Scene {
             ),
             of_carl("a suspended account", carl.0),
             of_carl("a device of a suspended account", carl.1),
+            with_address(
+                "an unknown address",
+                "anna",
+                format!("sra-{}", "0".repeat(64)),
+                "no-address",
+            ),
+            with_address("a withdrawn address", "anna", withdrawn, "no-address"),
+            with_address(
+                "an address of another vault",
+                "anna",
+                of_other_vault,
+                "no-address",
+            ),
+            with_address(
+                "an address of another account",
+                "anna",
+                bert.2,
+                "no-address",
+            ),
+            with_address(
+                "an address of a suspended account",
+                "carl",
+                carl.2,
+                "suspended",
+            ),
         ];
         Self {
             place,
@@ -281,6 +345,7 @@ impl Scene {
             removed_slot,
             elsewhere,
             wrong,
+            depositor,
         }
     }
 
@@ -310,13 +375,14 @@ impl Scene {
             .replace("{account}", account)
             .replace("{vault}", "v")
             .replace("{kind}", "segments")
+            .replace("{deposit}", &"0".repeat(32))
             .replace("{name}", name);
         if operation.path.ends_with("/objects") {
             path.push_str("?kind=segments");
         }
         let body = match row_of(operation) {
             Row::LogsIn => document(&self.place, ("anna", "v"), &self.place.token, &self.device),
-            Row::Changes if operation.method == "PUT" => b"bytes".to_vec(),
+            Row::Changes | Row::Deposits if operation.method == "PUT" => b"bytes".to_vec(),
             _ => Vec::new(),
         };
         if matches!(operation.method, "PUT" | "POST") {
@@ -329,7 +395,16 @@ impl Scene {
     fn state(&self) -> Vec<(String, Vec<u8>)> {
         let remote = as_member(&self.place, "v", &self.device);
         let mut names = vec!["strongroom.json".to_owned(), "a".to_owned()];
-        for kind in ["segments", "headers", "publications", "pairing", "needs"] {
+        for kind in [
+            "segments",
+            "headers",
+            "publications",
+            "pairing",
+            "needs",
+            "addresses",
+            "deposits",
+            "pieces",
+        ] {
             let listed = remote.list(kind).unwrap().into_iter();
             names.extend(listed.map(|one| format!("{kind}/{}", one.name)));
         }
@@ -383,6 +458,18 @@ fn each_is_refused(place: Place) {
     assert!(scene.state() == before);
     assert_eq!(scene.place.files("objects"), files);
     assert_eq!(scene.place.files("moving"), 0);
+    // Whoever has an address deposits, and does nothing else.
+    let one = &scene.depositor;
+    for operation in operations() {
+        let row = row_of(&operation);
+        let answer = scene.ask(&operation, one.account, one.token.as_deref());
+        let about = format!("{} by {}: {answer:?}", operation.id(), one.who);
+        assert_eq!(answer.code(), one.code(row), "{about}");
+        assert_eq!(answer.status / 100 == 2, one.code(row) == DONE, "{about}");
+    }
+    let mut with_deposit = before;
+    with_deposit.push((format!("deposits/{}", "0".repeat(32)), b"bytes".to_vec()));
+    assert!(scene.state() == with_deposit);
     // They did not fail for another reason: a device does all of it.
     let device = pass(
         &scene.place,
@@ -393,6 +480,7 @@ fn each_is_refused(place: Place) {
     for operation in operations() {
         let code = match row_of(&operation) {
             Row::Begins | Row::LogsIn => "wrong-token",
+            Row::Deposits => "no-address",
             _ => DONE,
         };
         let answer = scene.ask(&operation, "anna", Some(&device));

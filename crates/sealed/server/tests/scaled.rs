@@ -667,12 +667,27 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
     services.reached_at(database.port, objects.port);
     let place = Place::on(Some(services), Quota::default());
     place.ask("PUT", "objects/segments/a", &said(b"abc"), b"abc");
+    // The token of an address of an inbox.
+    let door = format!("sra-{}", "7".repeat(64));
+    let address = format!(
+        "objects/addresses/{}",
+        blake3::hash(door.as_bytes()).to_hex()
+    );
+    place.ask("PUT", &address, &said(b"address"), b"address");
     let refused = |method: &str, below: &str, code: &str| {
         let begun = Instant::now();
         let body: &[u8] = if method == "PUT" { b"bytes" } else { b"" };
         let answer = match below {
             "/readyz" => ask(place.address(), method, below, "", b""),
-            _ => place.ask(method, below, &said(body), body),
+            _ => {
+                let token = match below.starts_with("inbox") {
+                    true => &door,
+                    false => &place.token,
+                };
+                let path = format!("/v1/vaults/anna/v/{below}");
+                let head = format!("{}{}", bearer(token), said(body));
+                ask(place.address(), method, &path, &head, body)
+            }
         };
         assert_eq!(
             (answer.status, answer.code()),
@@ -699,6 +714,8 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
         ("DELETE", "objects/segments/a"),
         ("GET", "objects?kind=segments"),
         ("GET", "publications?after=0&wait=30"),
+        ("GET", "inbox"),
+        ("PUT", "inbox/00112233445566778899aabbccddeeff"),
         ("GET", "/readyz"),
     ] {
         refused(method, below, "database-away");
@@ -710,6 +727,8 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
     for (method, below) in [
         ("GET", "objects/segments/a"),
         ("PUT", "objects/segments/b"),
+        ("GET", "inbox"),
+        ("PUT", "inbox/00112233445566778899aabbccddeeff"),
         ("GET", "/readyz"),
     ] {
         refused(method, below, "objects-away");
@@ -732,7 +751,7 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
     }
     works();
     garbage(&place, Unfinished::All);
-    assert_eq!((place.files("objects"), place.files("moving")), (1, 0));
+    assert_eq!((place.files("objects"), place.files("moving")), (2, 0));
 }
 
 /// Goal: no password of the database and no key of the object store is in what the program says. Method: a password and a key that stand

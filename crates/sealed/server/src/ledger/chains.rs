@@ -17,6 +17,7 @@ use crate::database::{View, values};
 use crate::error::Result;
 use crate::file_id::FileId;
 use crate::header_chain::{HeaderChain, ID_BYTES};
+use crate::inbox_rows;
 use crate::ledger::{Ledger, VaultKey, lock};
 use crate::limits::FIRST_HEADERS;
 use crate::rights::{Asker, Deed, Kind, MARKER, Rights};
@@ -213,9 +214,9 @@ pub(super) fn admit(
     }
 }
 
-/// Forgets what is noted of the vaults of an account, before they go.
+/// Forgets what is noted of the vaults of an account, before they go: members, and what was counted of depositors.
 pub(super) fn forget(change: &View<'_>, account: i64) -> Result<()> {
-    for table in ["member", "chain"] {
+    for table in ["member", "chain", "depositor"] {
         change.execute(
             &format!(
                 "DELETE FROM {table} WHERE vault IN (SELECT id FROM vault WHERE account = ?1)"
@@ -238,6 +239,9 @@ fn rights(view: &View<'_>, vault: &VaultKey, asker: &Asker) -> Result<Rights> {
         // The vault is another one now, or its database is an older one.
         (None, Asker::Principal { .. }) => return Err(Refusal::LoginOver.into()),
         (Some(_), Asker::Account) => return Ok(Rights::FirstFetch),
+        (_, Asker::Depositor(token)) => {
+            return inbox_rows::rights(view, (vault.account, &vault.name), *token);
+        }
         (Some((vault, head)), Asker::Principal { id, shown }) => {
             let sql = "SELECT role FROM member WHERE vault = ?1 AND principal = ?2";
             let role: Option<i64> = view.row(sql, values![vault, id], |row| row.get(0))?;

@@ -84,6 +84,8 @@ impl Ledger {
         let (principal, shown) = match asker {
             Asker::Account => (&[][..], None),
             Asker::Principal { id, shown } => (&id[..], shown.as_ref()),
+            // Whoever has an address does not log in.
+            Asker::Depositor(_) => return Err(Refusal::WrongToken.into()),
         };
         let head = shown.map_or(&[][..], |shown| &shown.head[..]);
         let role = shown.map_or(0, |shown| number_of(shown.role));

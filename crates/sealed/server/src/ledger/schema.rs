@@ -59,6 +59,14 @@ CREATE TABLE member (
     PRIMARY KEY (vault, principal)
 ) STRICT, WITHOUT ROWID;
 ",
+    "
+CREATE TABLE depositor (
+    vault INTEGER NOT NULL REFERENCES vault,
+    address TEXT NOT NULL,
+    busy_until_s INTEGER NOT NULL,
+    PRIMARY KEY (vault, address)
+) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// What of SQLite's tables PostgreSQL spells otherwise: its words, and those of the other. In this order, so that no word is replaced twice.

@@ -1,0 +1,571 @@
+//! Takes one deposit into the vault, and settles what two devices took in at the same time.
+//!
+//! Takes   a deposit at a remote that is not noted as taken in; or a state of the inbox that notes one several times
+//! Gives   a file in `/Inbox`, or why there is none; one file of each deposit
+//! Never   follows a link, replaces anything, or removes a file that somebody changed or moved
+//! Spec    spec/12-inbox.md, [12.6.2], [12.6.5], [12.6.7] and 12.7
+
+use std::collections::HashSet;
+
+use strongroom_filesystem::{
+    Attributes, Durability, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
+    Timestamp, XattrMode,
+};
+use strongroom_format::deposit::{AddressId, DepositId, RunId};
+use strongroom_format::hex;
+use strongroom_format::limits::{DEPOSIT_PIECE_BYTES, ENVELOPE_BYTES};
+use strongroom_history::ConflictName;
+use strongroom_remote::protocol::DEPOSIT_OBJECT_BYTES_MAX;
+use strongroom_remote::{Error as RemoteError, Remote};
+use strongroom_sync::{deposit_name, in_parallel, piece_name};
+
+use crate::clock::now_s;
+use crate::deposit_name::{folded, free_name, plain_name};
+use crate::inbox_state::{INBOX_STATE, InboxState, NOTE, SET_ASIDE, note_head};
+use crate::limits::DEPOSIT_GRACE;
+use crate::owner::client::Unanswered;
+use crate::path::{Links, join};
+use crate::receive::{is_changed, require_root, set_state};
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::Request;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::remote::{DepositFields, RemoteRequest};
+use crate::request::steps::{Step, Steps};
+use crate::{Error, File, GoOn, Operation, Result, Vault};
+
+/// Where deposits come.
+pub(crate) const INBOX: &str = "/Inbox";
+
+/// The mode of that directory, and of what comes there.
+const INBOX_MODE: u32 = 0o700;
+const DEPOSIT_MODE: u32 = 0o600;
+
+/// Who says to have deposited it.
+const SENDER: &[u8] = b"user.strongroom.sender";
+/// By which address it came.
+const ADDRESS: &[u8] = b"user.strongroom.address";
+
+/// How often content is fetched once more because the owner of the vault went.
+const STAGINGS_MAX: usize = 4;
+
+/// How often a transaction is begun again because somebody changed the root directory meanwhile.
+const ATTEMPTS: usize = 64;
+
+/// From 2200 on: a time that no depositor means.
+const TIME_END: i64 = 7_258_118_400_000_000_000;
+
+const NOT_OURS: &str = "it is not sealed for this vault, or it was changed; it was set aside";
+const OTHER_KEYS: &str = "it was sealed for keys that this device does not have";
+const INCOMPLETE: &str = "a part of it is missing at the server; it is looked for again";
+const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
+const NO_ROOM: &str =
+    "the server still has too many deposits that were taken in; sync a device that may remove them";
+const NO_DIRECTORY: &str =
+    "/Inbox is not a directory; rename it, so that the directory can be made";
+
+/// A deposit that a remote lists.
+pub(crate) struct Came<'a> {
+    pub(crate) id: DepositId,
+    /// When it came, by the clock of the place.
+    pub(crate) came_s: u64,
+    /// All that the remote lists.
+    pub(crate) listed: &'a HashSet<DepositId>,
+}
+
+/// What became of a deposit.
+pub(crate) enum Taken {
+    /// It is there, under this path.
+    In(Vec<u8>),
+    /// Another device has removed it from the remote, or this one has taken it in, meanwhile.
+    Gone,
+    SetAside(&'static str),
+    /// It stays as it is. `is_final`: no later look can help.
+    Left {
+        why: &'static str,
+        is_final: bool,
+    },
+}
+
+/// What an envelope says.
+struct About {
+    name: String,
+    sender: String,
+    size: u64,
+    modified: Timestamp,
+    address: AddressId,
+    run: RunId,
+}
+
+/// Why the content of a deposit did not come.
+enum NotFetched {
+    Missing,
+    Unreadable,
+    Failed(Error),
+}
+
+impl From<Error> for NotFetched {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Vault {
+    /// Takes a deposit in.
+    ///
+    /// # Errors
+    /// `Remote` if it cannot be asked; `File` if the vault has no room.
+    pub(crate) fn take_in(
+        &self,
+        remote: &dyn Remote,
+        came: &Came<'_>,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<Taken> {
+        let envelope = match remote.read(&deposit_name(came.id), ENVELOPE_BYTES as u64) {
+            Ok(None) => return Ok(Taken::Gone),
+            Ok(Some(envelope)) => envelope,
+            // As one that is too short.
+            Err(RemoteError::TooLong { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let opened: DepositFields = self.ask_for(&Request::Remote(RemoteRequest::OpenDeposit {
+            deposit: came.id.0,
+            envelope: Bytes(&envelope),
+        }))?;
+        let about = match opened {
+            DepositFields::Opened {
+                name,
+                sender,
+                size,
+                modified_ns,
+                address,
+                run,
+            } => About {
+                name: plain_name(&name.0),
+                sender,
+                size,
+                modified: plain_time(modified_ns),
+                address: AddressId(address),
+                run: RunId(run),
+            },
+            DepositFields::UnknownEpoch => {
+                return Ok(Taken::Left {
+                    why: OTHER_KEYS,
+                    is_final: true,
+                });
+            }
+            DepositFields::Unreadable => return self.set_aside(came, NOT_OURS),
+        };
+        for _ in 0..STAGINGS_MAX {
+            let file = match self.unnamed_file("/", DEPOSIT_MODE) {
+                Err(Error::OwnerGone) => continue,
+                file => file?,
+            };
+            match self.fetch(remote, (came.id, &envelope), &about, &file, told) {
+                Ok(()) => {}
+                Err(NotFetched::Missing) => return self.left_incomplete(remote, came),
+                Err(NotFetched::Unreadable) => return self.set_aside(came, NOT_OURS),
+                Err(NotFetched::Failed(Error::OwnerGone)) => continue,
+                Err(NotFetched::Failed(error)) => return Err(error),
+            }
+            if let Some(taken) = self.name_deposit(&file, came, &about)? {
+                return Ok(taken);
+            }
+        }
+        Err(Error::OwnerGone)
+    }
+
+    /// A piece is not there: the deposit was removed, or its depositor has not created it.
+    fn left_incomplete(&self, remote: &dyn Remote, came: &Came<'_>) -> Result<Taken> {
+        if !remote.has(&deposit_name(came.id))? {
+            return Ok(Taken::Gone);
+        }
+        match came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s() {
+            true => self.set_aside(came, NEVER_COMPLETE),
+            false => Ok(Taken::Left {
+                why: INCOMPLETE,
+                is_final: false,
+            }),
+        }
+    }
+
+    /// Notes that no device tries a deposit again.                                                            [12.6.7]
+    fn set_aside(&self, came: &Came<'_>, why: &'static str) -> Result<Taken> {
+        let mut has_room = true;
+        self.change_inbox(|state| {
+            if state.has_received(came.id) {
+                return Ok(false);
+            }
+            match state.with_received(came.id, SET_ASIDE, came.listed) {
+                Some(with) => *state = with,
+                None => {
+                    has_room = false;
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(match has_room {
+            true => Taken::SetAside(why),
+            false => Taken::Left {
+                why: NO_ROOM,
+                is_final: false,
+            },
+        })
+    }
+
+    /// Brings the content of a deposit into a file.
+    fn fetch(
+        &self,
+        remote: &dyn Remote,
+        (id, envelope): (DepositId, &[u8]),
+        about: &About,
+        file: &File,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> std::result::Result<(), NotFetched> {
+        let mut progress = RemoteProgress {
+            bytes: 0,
+            bytes_total: about.size,
+        };
+        in_parallel(
+            0..about.size.div_ceil(DEPOSIT_PIECE_BYTES as u64),
+            remote.transfers(),
+            |number| -> std::result::Result<u64, NotFetched> {
+                let name = piece_name(id, about.run, number);
+                let piece = match remote.read(&name, DEPOSIT_OBJECT_BYTES_MAX) {
+                    Ok(piece) => piece.ok_or(NotFetched::Missing)?,
+                    Err(RemoteError::TooLong { .. }) => return Err(NotFetched::Unreadable),
+                    Err(error) => return Err(NotFetched::Failed(error.into())),
+                };
+                let opened: std::result::Result<ByteBuffer, String> =
+                    self.ask_for(&Request::Remote(RemoteRequest::OpenPiece {
+                        deposit: id.0,
+                        envelope: Bytes(envelope),
+                        number,
+                        piece: Bytes(&piece),
+                    }))?;
+                let ByteBuffer(content) = opened.map_err(|_| NotFetched::Unreadable)?;
+                file.write_all_at(&content, number * DEPOSIT_PIECE_BYTES as u64)?;
+                Ok(content.len() as u64)
+            },
+            &mut |len| {
+                progress.bytes += len;
+                Ok(go_on(told(&progress))?)
+            },
+        )
+    }
+
+    /// Gives the content of a deposit its name, and notes that it was taken in, in one transaction; `None` if the owner of the vault went
+    /// before that.                                                                                          [12.6.2]
+    fn name_deposit(&self, file: &File, came: &Came<'_>, about: &About) -> Result<Option<Taken>> {
+        let (port, source) = file.at();
+        let node = file.inode().0;
+        for _ in 0..ATTEMPTS {
+            let root = self.attributes("/", Links::Stay)?;
+            let state = self.inbox_state()?;
+            if state.has_received(came.id) {
+                return Ok(Some(Taken::Gone));
+            }
+            let Some(with) = state.with_received(came.id, node, came.listed) else {
+                return Ok(Some(left(NO_ROOM)));
+            };
+            let Some(place) = self.place_of_inbox()? else {
+                return Ok(Some(left(NO_DIRECTORY)));
+            };
+            let name = free_name(&about.name, &place.names);
+            let path = join(INBOX.as_bytes(), name.as_bytes());
+            let label = label_of(&state, about.address);
+            let note = note((came.id, node), about.size, about.modified, &name);
+            let value = with.encode();
+            let set = SetAttributes {
+                uid: place.directory.as_ref().map(|directory| directory.uid),
+                gid: place.directory.as_ref().map(|directory| directory.gid),
+                mtime: Some(SetTime::At(about.modified)),
+                ..SetAttributes::default()
+            };
+            let mut steps = vec![Step::RequireUnchanged {
+                path: Bytes(b"/"),
+                links: Links::Stay,
+                seen: root,
+            }];
+            if place.directory.is_none() {
+                steps.push(Step::MakeDirectory {
+                    path: Bytes(INBOX.as_bytes()),
+                    mode: INBOX_MODE,
+                });
+            }
+            steps.push(Step::NameFrom {
+                path: Bytes(&path),
+                source,
+            });
+            steps.push(xattr(&path, NOTE, &note));
+            steps.push(xattr(&path, ADDRESS, label.as_bytes()));
+            if !about.sender.is_empty() {
+                steps.push(xattr(&path, SENDER, about.sender.as_bytes()));
+            }
+            steps.push(Step::SetAttributes {
+                path: Bytes(&path),
+                links: Links::Stay,
+                set,
+            });
+            steps.push(xattr(b"/", INBOX_STATE, &value));
+            let request = Request::Transaction {
+                steps: Steps(steps),
+                durable: true,
+            };
+            match port.ask(&request) {
+                Ok(response) => {
+                    let () = response.try_into()?;
+                    return Ok(Some(Taken::In(path)));
+                }
+                Err(Unanswered::Failed(error)) if is_changed(&error) => {}
+                Err(Unanswered::Failed(error)) => return Err(error),
+                Err(Unanswered::Unknown) => return Err(Error::OwnerGone),
+                Err(Unanswered::NotDone) => {
+                    self.succeed(&port)?;
+                    return Ok(None);
+                }
+            }
+        }
+        Err(Error::RemoteBusy)
+    }
+
+    /// Where deposits come; `None` if something else has that name.
+    fn place_of_inbox(&self) -> Result<Option<InboxPlace>> {
+        let directory = match self.attributes(INBOX, Links::Stay) {
+            Err(Error::File(FileError::NotFound)) => return Ok(Some(InboxPlace::default())),
+            found => found?,
+        };
+        if directory.kind != NodeKind::Directory {
+            return Ok(None);
+        }
+        let mut names = HashSet::new();
+        for entry in self.list(INBOX)? {
+            names.insert(folded(&String::from_utf8_lossy(&entry?.name)));
+        }
+        Ok(Some(InboxPlace {
+            directory: Some(directory),
+            names,
+        }))
+    }
+
+    /// Makes the directory of the inbox, unless there is something of that name.
+    pub(crate) fn make_inbox(&self) -> Result<()> {
+        match self.make_directory(INBOX, INBOX_MODE) {
+            Err(Error::File(FileError::Exists)) => Ok(()),
+            made => made.map(drop),
+        }
+    }
+
+    /// Lets one file be left of each deposit that several devices took in before they heard of one another.          [12.6.5]
+    pub(crate) fn settle(&self) -> Result<()> {
+        let state = self.inbox_state()?;
+        if self.shared.inbox.lock().is_settled(&state) {
+            return Ok(());
+        }
+        for id in state.doubles() {
+            self.settle_one(id)?;
+        }
+        self.shared.inbox.lock().note_settled(state);
+        Ok(())
+    }
+
+    fn settle_one(&self, id: DepositId) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let root = self.attributes("/", Links::Stay)?;
+            let mut state = self.inbox_state()?;
+            let (mut there, mut is_removed) = (Vec::new(), false);
+            for one in state.takings(id).filter(|one| one.node != SET_ASIDE) {
+                match self.is_there(id, one.node)? {
+                    true => there.push(one.node),
+                    // By a user.
+                    false => is_removed |= !one.is_settled,
+                }
+            }
+            if there.is_empty() || there.len() == 1 && !is_removed {
+                return Ok(());
+            }
+            let untouched = self.untouched(id, &there)?;
+            let is_touched = there.len() > untouched.len();
+            let stays = match is_touched || is_removed {
+                true => None,
+                false => there.iter().min().copied(),
+            };
+            let goes = |one: &&Untouched| Some(one.node) != stays;
+            let mut operations = vec![require_root(root)];
+            for one in untouched.iter().filter(goes) {
+                operations.push(one.require());
+                operations.push(Operation::RemoveFile {
+                    path: one.path.clone(),
+                });
+            }
+            if operations.len() == 1 {
+                return Ok(());
+            }
+            // No file is called a conflict copy of one that is gone.
+            let renamed = untouched.iter().find(|one| !goes(one)).and_then(|one| {
+                let new_path = one.own_path.clone()?;
+                let is_free = untouched.iter().any(|other| other.path == new_path);
+                is_free.then_some((one, new_path))
+            });
+            if let Some((one, new_path)) = renamed {
+                operations.push(one.require());
+                operations.push(Operation::Rename {
+                    path: one.path.clone(),
+                    new_path,
+                    mode: RenameMode::NoReplace,
+                });
+            }
+            let gone: Vec<u64> = (untouched.iter().filter(goes))
+                .map(|one| one.node)
+                .collect();
+            for one in &mut state.received {
+                one.is_settled |= one.deposit == id && gone.contains(&one.node);
+            }
+            operations.push(set_state(&state));
+            match self.transaction(&operations, Durability::OnReturn) {
+                Err(error) if is_changed(&error) => {}
+                done => return done,
+            }
+        }
+        Err(Error::RemoteBusy)
+    }
+
+    /// Whether the file of a taking is there, wherever it lies.
+    fn is_there(&self, id: DepositId, node: u64) -> Result<bool> {
+        let deposit = id.0;
+        self.ask_for(&Request::Remote(RemoteRequest::IsDepositThere {
+            deposit,
+            node,
+        }))
+    }
+
+    /// Which of these files of a deposit lie in `/Inbox` as they came.
+    fn untouched(&self, id: DepositId, nodes: &[u64]) -> Result<Vec<Untouched>> {
+        let entries = match self.list(INBOX) {
+            Err(Error::File(FileError::NotFound | FileError::NotADirectory)) => {
+                return Ok(Vec::new());
+            }
+            entries => entries?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if entry.attributes.kind != NodeKind::File {
+                continue;
+            }
+            let path = join(INBOX.as_bytes(), &entry.name);
+            let said = match self.xattr(&path, Links::Stay, NOTE) {
+                Err(Error::File(FileError::NoAttribute | FileError::NotFound)) => continue,
+                said => said?,
+            };
+            let seen = entry.attributes;
+            let conflict = ConflictName::read(&entry.name);
+            let is_as_it_came = |node: &&u64| {
+                let says = |name: &[u8]| {
+                    let name = String::from_utf8_lossy(name);
+                    said == note((id, **node), seen.size, seen.mtime, &name)
+                };
+                says(&entry.name) || conflict.as_ref().is_some_and(|one| says(&one.of))
+            };
+            if let Some(node) = nodes.iter().find(is_as_it_came)
+                && seen.nlink == 1
+            {
+                let own_path = conflict.as_ref().map(|one| join(INBOX.as_bytes(), &one.of));
+                found.push(Untouched {
+                    node: *node,
+                    path,
+                    own_path,
+                    seen,
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The directory of the inbox, if there is one, and its names as `folded` gives them.
+#[derive(Default)]
+struct InboxPlace {
+    directory: Option<Attributes>,
+    names: HashSet<String>,
+}
+
+/// A file in `/Inbox` as it came.
+struct Untouched {
+    /// The number that it had when it came.
+    node: u64,
+    path: Vec<u8>,
+    /// Where it lay before it got a conflict name.
+    own_path: Option<Vec<u8>>,
+    seen: Attributes,
+}
+
+impl Untouched {
+    fn require(&self) -> Operation {
+        Operation::RequireUnchanged {
+            path: self.path.clone(),
+            links: Links::Stay,
+            seen: self.seen.clone(),
+        }
+    }
+}
+
+/// Sets an attribute of the node at `path`.
+fn xattr<'s>(path: &'s [u8], name: &'s [u8], value: &'s [u8]) -> Step<'s> {
+    Step::SetXattr {
+        path: Bytes(path),
+        links: Links::Stay,
+        name: Bytes(name),
+        value: Bytes(value),
+        mode: XattrMode::Set,
+    }
+}
+
+const fn left(why: &'static str) -> Taken {
+    Taken::Left {
+        why,
+        is_final: false,
+    }
+}
+
+/// What the file of a deposit says of it.                                                                      [12.7.3]
+fn note((id, node): (DepositId, u64), size: u64, modified: Timestamp, name: &str) -> Vec<u8> {
+    let mut note = note_head(id, node);
+    note.extend_from_slice(format!("{size} {} {name}", modified.0).as_bytes());
+    note
+}
+
+/// The label of an address, or its id.
+fn label_of(state: &InboxState, id: AddressId) -> String {
+    let found = state.addresses.iter().find(|one| one.id == id);
+    found.map_or_else(|| hex::encode(&id.0), |one| one.label.clone())
+}
+
+/// The time that a depositor says, if it can be meant.
+const fn plain_time(said_ns: i64) -> Timestamp {
+    match said_ns {
+        0..TIME_END => Timestamp(said_ns),
+        _ => Timestamp(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_nobody_means_is_the_first() {
+        let year_2200 = 7_258_118_400;
+        assert_eq!(TIME_END, year_2200 * 1_000_000_000);
+        for (said, time) in [
+            (0, 0),
+            (1_764_000_000_000_000_000, 1_764_000_000_000_000_000),
+            (-1, 0),
+            (TIME_END, 0),
+            (i64::MIN, 0),
+            (i64::MAX, 0),
+        ] {
+            assert_eq!(plain_time(said), Timestamp(time));
+        }
+    }
+}
