@@ -164,7 +164,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let totals = apart(move || store.ledger.totals()).await?;
     let moment = Moment {
         followers: app.followers.count(),
-        uploads: app.uploads.taken(),
+        uploads: app.uploads.taken() + app.deposits.taken(),
         downloads: app.downloads.taken(),
         totals,
     };
