@@ -21,7 +21,8 @@ pub(crate) fn plain_name(said: &[u8]) -> String {
     let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
     let seen = |one: char| if is_deceptive(one) { '_' } else { one };
     let text: String = last.chars().map(seen).collect();
-    let text = text.replace("(conflict,", "(conflict");
+    // With another sign in its place: without one, what is left could be that text again.
+    let text = text.replace("(conflict,", "(conflict;");
     let text = text.trim().trim_end_matches(['.', ' ']);
     let dots = text.bytes().take_while(|byte| *byte == b'.').count();
     let text = format!("{}{}", "_".repeat(dots), &text[dots..]);
@@ -125,10 +126,14 @@ mod tests {
 
     #[test]
     fn no_deposit_passes_for_the_copy_of_a_conflict() {
-        let said = "a (conflict, 5f2c9a01, 2026-11-23 14.03).txt";
+        let label = ", 5f2c9a01, 2026-11-23 14.03).txt";
+        let said = format!("a (conflict{label}");
         assert!(ConflictName::read(said.as_bytes()).is_some());
-        let name = plain_name(said.as_bytes());
-        assert!(ConflictName::read(name.as_bytes()).is_none(), "{name}");
+        for before in ["", ",", ",,", "(conflict,", " (conflict"] {
+            let said = format!("a (conflict{before}{label}");
+            let name = plain_name(said.as_bytes());
+            assert!(ConflictName::read(name.as_bytes()).is_none(), "{name}");
+        }
     }
 
     #[test]
