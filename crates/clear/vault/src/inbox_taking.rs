@@ -5,11 +5,12 @@
 //! Never   follows a link, replaces anything, or removes a file that somebody changed or moved
 //! Spec    spec/12-inbox.md, [12.6.2], [12.6.5], [12.6.7] and 12.7
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use strongroom_filesystem::{
     Attributes, Durability, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
-    Timestamp, XattrMode,
+    Space, Timestamp, XattrMode,
 };
 use strongroom_format::deposit::{AddressId, DepositId, RunId};
 use strongroom_format::hex;
@@ -58,6 +59,8 @@ const NOT_OURS: &str = "it is not sealed for this vault, or it was changed; it w
 const OTHER_KEYS: &str = "it was sealed for keys that this device does not have";
 const INCOMPLETE: &str = "a part of it is missing at the server; it is looked for again";
 const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
+pub(crate) const NO_SPACE: &str =
+    "there is no room for it in the vault or on its disk; it stays at the server";
 const NO_ROOM: &str =
     "the server still has too many deposits that were taken in; sync a device that may remove them";
 const NO_DIRECTORY: &str =
@@ -70,6 +73,8 @@ pub(crate) struct Came<'a> {
     pub(crate) came_s: u64,
     /// All that the remote lists.
     pub(crate) listed: &'a HashSet<DepositId>,
+    /// Names of all pieces there, listed behind the deposits if one has content: an envelope comes after its pieces.
+    pub(crate) pieces: &'a OnceCell<HashSet<String>>,
 }
 
 /// What became of a deposit.
@@ -155,6 +160,9 @@ impl Vault {
             }
             DepositFields::Unreadable => return self.set_aside(came, NOT_OURS),
         };
+        if let Some(taken) = self.not_now(remote, came, &about)? {
+            return Ok(taken);
+        }
         for _ in 0..STAGINGS_MAX {
             let file = match self.unnamed_file("/", DEPOSIT_MODE) {
                 Err(Error::OwnerGone) => continue,
@@ -172,6 +180,34 @@ impl Vault {
             }
         }
         Err(Error::OwnerGone)
+    }
+
+    /// What becomes of a deposit that could not be taken in now. Nothing of its content is fetched to find that out: it would be again with
+    /// each pull, and anybody who has an address could make a gibibyte of which a piece is missing.
+    fn not_now(
+        &self,
+        remote: &dyn Remote,
+        came: &Came<'_>,
+        about: &About,
+    ) -> Result<Option<Taken>> {
+        let there = match self.attributes(INBOX, Links::Stay) {
+            Err(Error::File(FileError::NotFound)) => None,
+            found => Some(found?.kind),
+        };
+        if there.is_some_and(|kind| kind != NodeKind::Directory) {
+            return Ok(Some(left(NO_DIRECTORY)));
+        }
+        let state = self.inbox_state()?;
+        let noted = state.with_received(came.id, SET_ASIDE, came.listed);
+        if noted.is_none() {
+            return Ok(Some(left(NO_ROOM)));
+        }
+        if !has_pieces(remote, came, about)? {
+            return self.left_incomplete(remote, came).map(Some);
+        }
+        // A disk that does not say is found out by writing.
+        let is_too_large = |space: Space| about.size > space.free_bytes;
+        Ok(self.space().is_ok_and(is_too_large).then(|| left(NO_SPACE)))
     }
 
     /// A piece is not there: the deposit was removed, or its depositor has not created it.
@@ -481,6 +517,27 @@ impl Vault {
         }
         Ok(found)
     }
+}
+
+/// Whether the remote lists every piece of a deposit.
+fn has_pieces(remote: &dyn Remote, came: &Came<'_>, about: &About) -> Result<bool> {
+    let count = about.size.div_ceil(DEPOSIT_PIECE_BYTES as u64);
+    if count == 0 {
+        return Ok(true);
+    }
+    let pieces = match came.pieces.get() {
+        Some(pieces) => pieces,
+        None => {
+            let listed = remote.list("pieces")?.into_iter();
+            let names = listed.map(|one| one.name).collect();
+            came.pieces.get_or_init(|| names)
+        }
+    };
+    let is_there = |number| {
+        let name = piece_name(came.id, about.run, number);
+        pieces.contains(name.split().1)
+    };
+    Ok((0..count).all(is_there))
 }
 
 /// The directory of the inbox, if there is one, and its names as `folded` gives them.

@@ -9,6 +9,7 @@
 //!  (1) A deposit is at the remote until a head that notes it is published there.                             [12.6.3]
 //!  (2) The name of a deposit and the note that it was taken in come in one transaction.                      [12.6.2]
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use strongroom_sync::{address_name, deposit_name, deposit_of, in_parallel, piece
 
 use crate::clock::now_s;
 use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState, SET_ASIDE};
-use crate::inbox_taking::{Came, Taken};
+use crate::inbox_taking::{Came, NO_SPACE, Taken};
 use crate::limits::{DEPOSIT_GRACE, SET_ASIDE_STAYS};
 use crate::path::Links;
 use crate::pull::PullReport;
@@ -38,8 +39,6 @@ const TRIES_WITHOUT_ROOM: u32 = 3;
 
 /// Paths that a report gives; the rest is counted.
 const PATHS_TOLD_MAX: usize = 1_000;
-
-const NO_ROOM: &str = "there is no room for it in the vault or on its disk; it stays at the server";
 
 /// What waits in the inbox at a remote.
 #[derive(Debug, Default)]
@@ -138,7 +137,7 @@ impl Vault {
         }
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
-        let listed = waiting.ids();
+        let (listed, pieces) = (waiting.ids(), OnceCell::new());
         let (mut has_left, mut without_room) = (false, 0);
         for (id, came_s) in &waiting.deposits {
             go_on(told(&RemoteProgress::default()))?;
@@ -146,6 +145,7 @@ impl Vault {
                 id: *id,
                 came_s: *came_s,
                 listed: &listed,
+                pieces: &pieces,
             };
             if self.inbox_state()?.has_received(*id) {
                 continue;
@@ -153,7 +153,7 @@ impl Vault {
             let taken = match self.take_in(remote, &came, told) {
                 Err(error) if is_full(&error) => {
                     has_left = true;
-                    self.say(report, *id, NO_ROOM);
+                    self.say(report, *id, NO_SPACE);
                     // There may be room for a smaller one.
                     without_room += 1;
                     match without_room < TRIES_WITHOUT_ROOM {

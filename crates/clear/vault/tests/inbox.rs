@@ -445,6 +445,42 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
     assert_eq!(vault.inbox().unwrap().deposits.len(), 4);
 }
 
+/// Goal: a deposit of which a piece is missing costs next to nothing, however long it seems and however often a device looks. Method: all pieces
+/// but the last; a device that pulls twice is told of no byte of it.
+#[test]
+fn nothing_is_fetched_of_a_deposit_that_is_not_whole() {
+    let home = Home::new();
+    let door = home.door();
+    let id = DepositId([6; 16]);
+    let sealer = DepositSealer::begin(&SystemRandom).unwrap();
+    let address = InboxAddress::decode(&door.document().unwrap()).unwrap();
+    let piece = content(1 << 20, 9);
+    let run = hex::encode(&sealer.run().0);
+    for number in 0..2 {
+        let sealed = sealer.seal_piece(number, &piece, &SystemRandom).unwrap();
+        let name = format!("{}.{run}.{number:04}", hex::encode(&id.0));
+        door.create(&name, sealed).unwrap();
+    }
+    let info = DepositInfo {
+        name: b"n".to_vec(),
+        sender: String::new(),
+        size: 3 << 20,
+        modified_ns: 0,
+    };
+    let envelope = sealer.seal_envelope(&address, id, &info, &SystemRandom);
+    door.create(&hex::encode(&id.0), envelope.unwrap()).unwrap();
+    for _ in 0..2 {
+        let mut most = 0;
+        let report = home.vault.pull("server", &mut |progress| {
+            most = most.max(progress.bytes_total);
+            GoOn::Yes
+        });
+        assert_eq!((report.unwrap().received, most), (0, 0));
+    }
+    assert_eq!(home.waiting(), [hex::encode(&id.0)]);
+    assert!(!home.vault.inbox().unwrap().deposits[0].is_set_aside);
+}
+
 /// Goal: whatever a depositor calls a file, it comes into `/Inbox` under a name of its own and replaces nothing.
 /// SECURITY.md, claim 27.
 #[test]
