@@ -127,7 +127,9 @@ impl Vault {
                     let name = String::from_utf8_lossy(name);
                     said == note((id, **node), seen.size, seen.mtime, &name)
                 };
-                says(&entry.name) || conflict.as_ref().is_some_and(|one| says(&one.of))
+                // A copy that a user made of it, or brought back from a snapshot, says the same and is not it.
+                seen.inode.0 == **node
+                    && (says(&entry.name) || conflict.as_ref().is_some_and(|one| says(&one.of)))
             };
             if let Some(node) = nodes.iter().find(is_as_it_came)
                 && seen.nlink == 1
