@@ -55,6 +55,8 @@ const TIME_END: i64 = 7_258_118_400_000_000_000;
 
 const NOT_OURS: &str = "it is not sealed for this vault, or it was changed; it was set aside";
 const OTHER_KEYS: &str = "it was sealed for keys that this device does not have";
+const NO_KEYS: &str =
+    "it was sealed for keys that this device has not got for a week; it was set aside";
 const INCOMPLETE: &str = "a part of it is missing at the server; it is looked for again";
 const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
 pub(crate) const NO_SPACE: &str =
@@ -150,6 +152,8 @@ impl Vault {
                 address: AddressId(address),
                 run: RunId(run),
             },
+            // Whoever has an address can write any epoch into an envelope: it would wait for ever, and fill the inbox.
+            DepositFields::UnknownEpoch if is_late(came) => return self.set_aside(came, NO_KEYS),
             DepositFields::UnknownEpoch => {
                 return Ok(Taken::Left {
                     why: OTHER_KEYS,
@@ -213,7 +217,7 @@ impl Vault {
         if !remote.has(&deposit_name(came.id))? {
             return Ok(Taken::Gone);
         }
-        match came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s() {
+        match is_late(came) {
             true => self.set_aside(came, NEVER_COMPLETE),
             false => Ok(Taken::Left {
                 why: INCOMPLETE,
@@ -389,6 +393,11 @@ impl Vault {
             made => made.map(drop),
         }
     }
+}
+
+/// Whether it came so long ago that nobody waits for what it lacks.
+fn is_late(came: &Came<'_>) -> bool {
+    came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s()
 }
 
 /// Whether the remote lists every piece of a deposit.

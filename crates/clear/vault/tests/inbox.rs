@@ -27,7 +27,7 @@ const LABEL: &str = "post";
 
 /// A server with the account `anna`.
 struct Served {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     server: Server,
     token: String,
 }
@@ -47,7 +47,7 @@ impl Served {
         Self {
             server: Server::start(&settings).unwrap(),
             token: token.reveal().to_owned(),
-            _folder: folder,
+            folder,
         }
     }
 
@@ -479,6 +479,35 @@ fn nothing_is_fetched_of_a_deposit_that_is_not_whole() {
     }
     assert_eq!(home.waiting(), [hex::encode(&id.0)]);
     assert!(!home.vault.inbox().unwrap().deposits[0].is_set_aside);
+}
+
+/// Goal: whoever writes an epoch into an envelope that nobody has does not fill the inbox for ever. Method: one came just now, and one eight days
+/// ago by the clock of the server, in its database.
+#[test]
+fn what_is_sealed_for_keys_that_nobody_has_is_set_aside_after_a_week() {
+    let home = Home::new();
+    let door = home.door();
+    let ids = [7_u8, 8].map(|number| hex::encode(&[number; 16]));
+    for id in &ids {
+        let mut envelope = content(4096, 1);
+        envelope[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        door.create(id, envelope).unwrap();
+    }
+    let database = home.served.folder.path().join("server.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let aged = database.execute(
+        "UPDATE object SET created_s = created_s - 8 * 86400 WHERE name = 'deposits/' || ?1",
+        [&ids[1]],
+    );
+    assert_eq!(aged.unwrap(), 1);
+    let report = home.pull();
+    assert_eq!(report.deposit_problems.len(), 2, "{report:?}");
+    let listed = home.vault.inbox().unwrap().deposits;
+    let is_aside = |id: &String| {
+        let found = listed.iter().find(|one| one.id == *id);
+        found.unwrap().is_set_aside
+    };
+    assert_eq!([is_aside(&ids[0]), is_aside(&ids[1])], [false, true]);
 }
 
 /// Goal: whatever a depositor calls a file, it comes into `/Inbox` under a name of its own and replaces nothing.
