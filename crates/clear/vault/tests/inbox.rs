@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use strongroom::filesystem::{RenameMode, Timestamp};
 use strongroom::{
     CLONED_FROM, CloneOptions, CreateOptions, DepositOutcome, Depositor, Error, GoOn, KeyFile,
-    Keys, Links, NewDeposit, OpenOptions, PullReport, SyncReport, SystemRandom, Vault, clone,
+    Keys, Links, NewDeposit, NewRevision, OpenOptions, PullReport, SyncReport, SystemRandom, Vault,
+    clone,
 };
 use strongroom_crypto::{DepositInfo, DepositSealer};
 use strongroom_format::deposit::{DepositId, InboxAddress};
@@ -695,6 +696,42 @@ fn a_removed_address_works_no_more_and_others_do() {
         .remove_inbox_address("shop", &mut |_| GoOn::Yes)
         .unwrap_err();
     assert!(matches!(gone, Error::Inbox(_)), "{gone:?}");
+}
+
+/// Goal: whoever brings all of the vault back to an earlier state does not bring back what was withdrawn, or what was taken in. Method: an address
+/// goes and another comes, and a deposit, all behind the snapshot.
+#[test]
+fn a_vault_that_is_brought_back_has_the_inbox_as_it_is() {
+    let home = Home::new();
+    let add = |label: &str| {
+        let added = home
+            .vault
+            .add_inbox_address(label, "server", &mut |_| GoOn::Yes);
+        added.unwrap().url
+    };
+    add("early");
+    let before = home.vault.take_revision(&NewRevision::default());
+    let before = before.unwrap().unwrap();
+    let remove = |label| home.vault.remove_inbox_address(label, &mut |_| GoOn::Yes);
+    remove("early").unwrap();
+    add("late");
+    let depositor = Depositor::open(&home.url).unwrap();
+    let new = NewDeposit {
+        name: b"mail".to_vec(),
+        repeatable_as: Some(b"message-id".to_vec()),
+        ..NewDeposit::default()
+    };
+    let send = || depositor.deposit(&new, &mut &b"text"[..], &mut |_| GoOn::Yes);
+    send().unwrap();
+    assert_eq!(home.sync().pulled.received, 1);
+    home.vault.restore(before.id, "/", "/").unwrap();
+    assert_eq!(names(&home.vault), [""; 0]);
+    let labels = home.vault.inbox().unwrap().addresses;
+    let labels: Vec<_> = labels.into_iter().map(|one| one.label).collect();
+    assert_eq!(labels, [LABEL, "late"]);
+    send().unwrap();
+    assert_eq!(home.sync().pulled.received, 0);
+    assert_eq!(home.waiting(), [""; 0]);
 }
 
 /// Goal: only a server has an inbox.
