@@ -14,10 +14,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use strongroom_filesystem::{Durability, Error as FileError};
-use strongroom_format::deposit::{AddressId, DepositId};
+use strongroom_format::deposit::{AddressId, DepositId, InboxAddress};
 use strongroom_format::hex;
-use strongroom_remote::protocol::INBOX_DEPOSITS_MAX;
-use strongroom_remote::{ObjectName, Remote};
+use strongroom_remote::protocol::{ADDRESS_OBJECT_BYTES_MAX, INBOX_DEPOSITS_MAX};
+use strongroom_remote::{Error as RemoteError, ObjectName, Remote};
 use strongroom_sync::{address_name, deposit_name, deposit_of, in_parallel, piece_of};
 
 use crate::clock::now_s;
@@ -36,6 +36,9 @@ const ATTEMPTS: usize = 64;
 
 /// So many deposits are fetched in one pull although there was no room for them.
 const TRIES_WITHOUT_ROOM: u32 = 3;
+
+/// Addresses that are looked at of which the tree says nothing, so that no server makes that long.
+const ADDRESSES_LOOKED_AT: usize = 1_000;
 
 /// Paths that a report gives; the rest is counted.
 const PATHS_TOLD_MAX: usize = 1_000;
@@ -219,7 +222,41 @@ impl Vault {
             remote.remove(&address_name(&one.object))?;
             old.insert(one.id);
         }
+        self.withdraw_unknown(state, (row.number, remote), newest)?;
         Ok(old)
+    }
+
+    /// Withdraws addresses of earlier epochs there of which the tree says nothing: somebody removed what it said, or a merge had no place for
+    /// them. Once for each epoch while the vault is open.                                                        [12.1.5]
+    fn withdraw_unknown(
+        &self,
+        state: &InboxState,
+        (number, remote): (u64, &dyn Remote),
+        newest: u32,
+    ) -> Result<()> {
+        if self.shared.inbox.lock().has_withdrawn(number, newest) {
+            return Ok(());
+        }
+        let known = state.addresses.iter();
+        let known: HashSet<ObjectName> = known.map(|one| address_name(&one.object)).collect();
+        let listed = remote.list("addresses")?.into_iter();
+        let names =
+            listed.filter_map(|one| ObjectName::new(format!("addresses/{}", one.name)).ok());
+        let unknown = names.filter(|name| !known.contains(name));
+        for name in unknown.take(ADDRESSES_LOOKED_AT) {
+            let document = match remote.read(&name, ADDRESS_OBJECT_BYTES_MAX) {
+                Ok(Some(document)) => document,
+                // It is no address, or not any more.
+                Ok(None) | Err(RemoteError::TooLong { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            // One of a later epoch another device has made just now.
+            if InboxAddress::decode(&document).is_ok_and(|address| address.epoch.0 < newest) {
+                remote.remove(&name)?;
+            }
+        }
+        self.shared.inbox.lock().note_withdrawn(number, newest);
+        Ok(())
     }
 
     /// Removes deposits that a push behind `published` made safe, and what nobody completes.  (1)

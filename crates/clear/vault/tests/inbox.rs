@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use strongroom::filesystem::{RenameMode, Timestamp};
+use strongroom::filesystem::{RenameMode, Timestamp, XattrMode};
 use strongroom::{
     CLONED_FROM, CloneOptions, CreateOptions, DepositOutcome, Depositor, Error, GoOn, KeyFile,
     Keys, Links, NewDeposit, NewRevision, OpenOptions, PullReport, SyncReport, SystemRandom, Vault,
@@ -662,6 +662,36 @@ fn new_keys_end_old_addresses_after_what_came_by_them_was_taken_in() {
     deposit(&url, "after", b"after");
     home.sync();
     assert_eq!(names(&home.vault), ["after", "before", "between"]);
+}
+
+/// Goal: new keys end also an address of which the vault says nothing any more. Method: what it says of its inbox is put back to before it.
+/// SECURITY.md, claim 27.
+#[test]
+fn new_keys_end_addresses_that_only_the_server_knows() {
+    const STATE: &str = "trusted.strongroom.inbox";
+    let mut home = Home::new();
+    let before = home.vault.xattr("/", Links::Stay, STATE).unwrap();
+    let lost = home
+        .vault
+        .add_inbox_address("lost", "server", &mut |_| GoOn::Yes);
+    let lost = lost.unwrap().url;
+    let put_back = home
+        .vault
+        .set_xattr("/", Links::Stay, STATE, before, XattrMode::Set);
+    put_back.unwrap();
+    // With the same keys it may be one that another device has made just now.
+    home.sync();
+    assert!(Depositor::open(&lost).is_ok());
+    home.rotate();
+    let label = "new";
+    let new = home
+        .vault
+        .add_inbox_address(label, "server", &mut |_| GoOn::Yes);
+    let new = new.unwrap().url;
+    home.sync();
+    let refused = Depositor::open(&lost).unwrap_err().to_string();
+    assert!(refused.contains("withdrawn"), "{refused}");
+    assert!(Depositor::open(&new).is_ok());
 }
 
 /// Goal: an address that was removed is of no use, and what had come by it is not lost; labels are kept apart.
