@@ -349,9 +349,8 @@ pub(crate) fn remove_pieces(
     gone: &HashSet<DepositId>,
     now_s: u64,
 ) -> Result<u64> {
-    let complete = waiting.ids();
+    let (complete, mut now) = (waiting.ids(), None::<HashSet<DepositId>>);
     let mut names: Vec<ObjectName> = Vec::new();
-    let mut known: HashMap<DepositId, bool> = HashMap::new();
     for one in remote.list("pieces")? {
         let Some(id) = piece_of(&one.name) else {
             continue;
@@ -360,15 +359,13 @@ pub(crate) fn remove_pieces(
         let goes = match gone.contains(&id) {
             true => true,
             false if complete.contains(&id) || !is_old => false,
-            // Its envelope may have come just now, or be beyond those that were looked at.
-            false => match known.get(&id) {
-                Some(goes) => *goes,
-                None => {
-                    let goes = !remote.has(&deposit_name(id))?;
-                    known.insert(id, goes);
-                    goes
+            // Its envelope may have come just now, or be beyond those that were looked at. All are asked for at once.
+            false => {
+                if now.is_none() {
+                    now = Some(listed_deposits(remote)?);
                 }
-            },
+                now.as_ref().is_some_and(|now| !now.contains(&id))
+            }
         };
         if goes {
             names.extend(ObjectName::new(format!("pieces/{}", one.name)));
@@ -385,6 +382,15 @@ pub(crate) fn remove_pieces(
         },
     )?;
     Ok(count)
+}
+
+/// All deposits that a remote has now.
+fn listed_deposits(remote: &dyn Remote) -> Result<HashSet<DepositId>> {
+    let listed = remote.list("deposits")?;
+    Ok(listed
+        .iter()
+        .filter_map(|one| deposit_of(&one.name))
+        .collect())
 }
 
 /// Goes on only if nobody changed the root directory, and with it the state of the inbox.
