@@ -84,12 +84,15 @@ fn is_deceptive(one: char) -> bool {
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
                 | '\u{3164}'
                 | '\u{e000}'..='\u{f8ff}'
                 | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
                 | '\u{ffa0}'
                 | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
                 | '\u{e0000}'..='\u{e0fff}'
         )
 }
@@ -117,7 +120,7 @@ mod tests {
             (b"raw\xff.txt", "raw\u{fffd}.txt"),
             (b"  spaces.txt .. ", "spaces.txt"),
             ("gro\u{df}e\u{202e}txt.exe".as_bytes(), "gro\u{df}e_txt.exe"),
-            ("\u{200b}\u{2066}".as_bytes(), "__"),
+            ("\u{200b}\u{2066}\u{2800}\u{1d173}".as_bytes(), "____"),
             (b"a:b*c?", "a:b*c?"),
         ] {
             assert_eq!(plain_name(said), name, "{said:?}");
