@@ -308,6 +308,64 @@ fn two_devices_that_take_in_the_same_at_once_have_it_once() {
     assert_eq!(home.waiting(), [""; 0]);
 }
 
+/// Goal: a vault with two servers has each deposit once, also where two devices take it in, and each hears of the other through the other server
+/// first. Method: both take in the same, publish at different servers, and join crosswise; then once more from there.
+/// SECURITY.md, claim 27.
+#[test]
+fn two_servers_bring_each_deposit_once() {
+    const SECOND: &str = "second";
+    let home = Home::new();
+    let second = Served::new();
+    home.vault.add_remote(SECOND, &second.url("v")).unwrap();
+    sync(&home.vault, SECOND);
+    let other = home.other();
+    other.add_remote(SECOND, &second.url("v")).unwrap();
+    let added = home
+        .vault
+        .add_inbox_address("more", SECOND, &mut |_| GoOn::Yes);
+    let url = added.unwrap().url;
+    let all_meet = || {
+        for _ in 0..3 {
+            for (vault, first) in [(&home.vault, "server"), (&other, CLONED_FROM)] {
+                sync(vault, first);
+                sync(vault, SECOND);
+            }
+        }
+    };
+    all_meet();
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        for (place, url) in [("first", &home.url), ("second", &url)] {
+            let text = format!("{place} {round}");
+            deposit(url, "letter", text.as_bytes());
+            expected.push(text.into_bytes());
+        }
+        for vault in [(&home.vault, "server"), (&other, CLONED_FROM)] {
+            assert_eq!(pull(vault.0, vault.1).received, 1);
+            assert_eq!(pull(vault.0, SECOND).received, 1);
+        }
+        // Each publishes where the other looks next.
+        home.vault.push("server", &mut |_| GoOn::Yes).unwrap();
+        other.push(SECOND, &mut |_| GoOn::Yes).unwrap();
+        sync(&home.vault, SECOND);
+        sync(&other, CLONED_FROM);
+        if round == 1 {
+            // And the joined states cross once more.
+            sync(&home.vault, "server");
+            sync(&other, SECOND);
+        }
+    }
+    all_meet();
+    for vault in [&home.vault, &other] {
+        let mut found: Vec<_> = files(vault, "/Inbox").into_values().collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+    assert_eq!(names(&home.vault), names(&other));
+    assert_eq!(home.waiting(), [""; 0]);
+}
+
 /// Goal: what the user of one device did with a deposit counts, although another device took it in at the same time.
 #[test]
 fn what_one_device_did_with_a_deposit_counts_when_another_took_it_in_too() {
