@@ -56,7 +56,7 @@ const TIME_END: i64 = 7_258_118_400_000_000_000;
 const NOT_OURS: &str = "it is not sealed for this vault, or it was changed; it was set aside";
 const OTHER_KEYS: &str = "it was sealed for keys that this device does not have";
 const NO_KEYS: &str =
-    "it was sealed for keys that this device has not got for a week; it was set aside";
+    "it was sealed for keys that this device does not have after a week; it was set aside";
 const INCOMPLETE: &str = "a part of it is missing at the server; it is looked for again";
 const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
 pub(crate) const NO_SPACE: &str =
