@@ -15,6 +15,7 @@ Python 3.9 or later, nothing else.
 
 import argparse
 import asyncio
+import email.errors
 import email.header
 import email.parser
 import email.utils
@@ -78,13 +79,14 @@ def name_of(message):
     subject = str(headers.get("Subject", ""))
     try:
         subject = str(email.header.make_header(email.header.decode_header(subject)))
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, email.errors.MessageError):
+        # Whoever wrote it encoded it wrongly: it is called as it stands there.
         pass
     subject = " ".join(subject.replace("\0", " ").split()).replace("/", "-")
     # Nothing but the message itself may be in it: with another name it would be another deposit.
     try:
         sent = email.utils.parsedate_to_datetime(str(headers["Date"])).strftime("%Y-%m-%d ")
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         sent = ""
     return cut(f"{sent}{subject or 'mail'}", 180) + ".eml"
 
@@ -103,6 +105,13 @@ class Session:
     async def say(self, *lines):
         self.writer.write("".join(line + "\r\n" for line in lines).encode())
         await asyncio.wait_for(self.writer.drain(), IDLE_S)
+
+    async def whole_line(self):
+        """The next line, with its end; `None` behind the last."""
+        try:
+            return await asyncio.wait_for(self.reader.readuntil(b"\r\n"), IDLE_S)
+        except asyncio.IncompleteReadError:
+            return None
 
     async def line(self):
         """The next line, without its end; `None` behind the last."""
@@ -164,10 +173,11 @@ class Session:
         await self.say("354 go on")
         with tempfile.TemporaryFile() as message:
             length, digest = 0, hashlib.sha256()
-            while (line := await self.line()) != b".":
+            # A dot ends it only between line ends of mail: else a message could hold another one, of whatever sender.
+            while (line := await self.whole_line()) != b".\r\n":
                 if line is None:
                     return None
-                line = (line[1:] if line.startswith(b".") else line) + b"\r\n"
+                line = line[1:] if line.startswith(b".") else line
                 length += len(line)
                 # What is too long is read to its end and kept nowhere.
                 if length <= self.inbox.most:
@@ -190,7 +200,7 @@ async def serve(arguments):
     async def connected(reader, writer):
         try:
             await Session(inbox, reader, writer).run()
-        except (OSError, asyncio.TimeoutError, ValueError):
+        except (OSError, asyncio.TimeoutError, asyncio.LimitOverrunError, ValueError):
             # It has gone, is silent, or sends a line without end.
             pass
         finally:

@@ -247,6 +247,34 @@ fn mail_that_the_example_takes_comes_into_the_inbox_once() {
     assert_eq!(deliver(&[], &message)[5], "451");
 }
 
+/// Goal: a message that is not as it should be comes too, as one: a mail server would bring it again and again, and nobody smuggles another one
+/// in it. Method: a subject and a date that nobody can decode, and the end of a message between line ends that mail does not have.
+#[test]
+fn mail_with_wrong_headers_or_line_ends_comes_as_one_message() {
+    let (place, _serving, url) = place();
+    fs::write(place.path("address"), &url).unwrap();
+    let mail = Mail::start(&place);
+    let codes = mail.speak(&[
+        "LHLO me",
+        "MAIL FROM:<anna@example.org>",
+        "RCPT TO:<a>",
+        "DATA",
+        "Subject: =?utf-8?b?A?=",
+        "Date: Mon, 1 Jan 99999999999999999999 00:00:00 +0000",
+        "",
+        "one\n.\nMAIL FROM:<other@example.org>",
+        ".",
+    ]);
+    assert_eq!(codes[5..], ["250", "221"], "{codes:?}");
+    place.keyed(&["sync", "v"]);
+    assert_eq!(place.keyed(&["ls", "v:/Inbox"]), "=?utf-8?b?A?=.eml\n");
+    let came = place.keyed(&["cat", "v:/Inbox/=?utf-8?b?A?=.eml"]);
+    assert!(
+        came.ends_with("one\n.\nMAIL FROM:<other@example.org>\r\n"),
+        "{came}"
+    );
+}
+
 /// Goal: the memory of a deposit does not grow with it. Method: the most that the process had, of a file of 192 MiB.
 #[test]
 fn a_large_file_is_deposited_in_little_memory() {

@@ -21,7 +21,8 @@ pub(crate) fn plain_name(said: &[u8]) -> String {
     let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
     let seen = |one: char| if is_deceptive(one) { '_' } else { one };
     let text: String = last.chars().map(seen).collect();
-    let text = text.replace("(conflict,", "(conflict");
+    // With another sign in its place: without one, what is left could be that text again.
+    let text = text.replace("(conflict,", "(conflict;");
     let text = text.trim().trim_end_matches(['.', ' ']);
     let dots = text.bytes().take_while(|byte| *byte == b'.').count();
     let text = format!("{}{}", "_".repeat(dots), &text[dots..]);
@@ -83,12 +84,15 @@ fn is_deceptive(one: char) -> bool {
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
                 | '\u{3164}'
                 | '\u{e000}'..='\u{f8ff}'
                 | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
                 | '\u{ffa0}'
                 | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
                 | '\u{e0000}'..='\u{e0fff}'
         )
 }
@@ -116,7 +120,7 @@ mod tests {
             (b"raw\xff.txt", "raw\u{fffd}.txt"),
             (b"  spaces.txt .. ", "spaces.txt"),
             ("gro\u{df}e\u{202e}txt.exe".as_bytes(), "gro\u{df}e_txt.exe"),
-            ("\u{200b}\u{2066}".as_bytes(), "__"),
+            ("\u{200b}\u{2066}\u{2800}\u{1d173}".as_bytes(), "____"),
             (b"a:b*c?", "a:b*c?"),
         ] {
             assert_eq!(plain_name(said), name, "{said:?}");
@@ -125,10 +129,14 @@ mod tests {
 
     #[test]
     fn no_deposit_passes_for_the_copy_of_a_conflict() {
-        let said = "a (conflict, 5f2c9a01, 2026-11-23 14.03).txt";
+        let label = ", 5f2c9a01, 2026-11-23 14.03).txt";
+        let said = format!("a (conflict{label}");
         assert!(ConflictName::read(said.as_bytes()).is_some());
-        let name = plain_name(said.as_bytes());
-        assert!(ConflictName::read(name.as_bytes()).is_none(), "{name}");
+        for before in ["", ",", ",,", "(conflict,", " (conflict"] {
+            let said = format!("a (conflict{before}{label}");
+            let name = plain_name(said.as_bytes());
+            assert!(ConflictName::read(name.as_bytes()).is_none(), "{name}");
+        }
     }
 
     #[test]

@@ -78,7 +78,8 @@ impl Vault {
     /// withdrawn is replaced.
     ///
     /// # Errors
-    /// `Inbox` if the remote is no Strongroom server, or there is such an address, or too many; those of `sync_with`.
+    /// `Inbox` if the remote is no Strongroom server, there is such an address or too many, or keys were changed meanwhile; those of
+    /// `sync_with`.
     pub fn add_inbox_address(
         &self,
         label: &str,
@@ -137,6 +138,12 @@ impl Vault {
         remote.create(&address_name(&entry.object), address.encode())?;
         // The other devices hear of it.
         self.sync_at(row.number, &*remote, told)?;
+        // What came with that may have been other keys: then it is withdrawn already.
+        if self.inbox_address(address.id)?.epoch != address.epoch {
+            return refuse(
+                "keys of the vault were changed on another device meanwhile, so the new address works no more; run the command again",
+            );
+        }
         let url = url_of(&row, &token)?;
         Ok(NewInboxAddress { url, synced })
     }

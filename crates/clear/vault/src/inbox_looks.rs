@@ -15,6 +15,8 @@ pub(crate) struct InboxLooks {
     cleared: HashMap<u64, InboxState>,
     /// When pieces without an envelope were looked for there last.
     pieces: HashMap<u64, Instant>,
+    /// The newest epoch when addresses of earlier ones were withdrawn there last.
+    withdrawn: HashMap<u64, u32>,
     /// The last state of which it was looked whether a deposit is there twice.
     settled: Option<InboxState>,
     /// Deposits of which was said why they do not come.
@@ -50,6 +52,16 @@ impl InboxLooks {
             self.pieces.insert(remote, now);
         }
         is_due
+    }
+
+    /// Whether all addresses of epochs before `newest` were withdrawn at that remote.
+    pub(crate) fn has_withdrawn(&self, remote: u64, newest: u32) -> bool {
+        self.withdrawn.get(&remote) == Some(&newest)
+    }
+
+    /// They were.
+    pub(crate) fn note_withdrawn(&mut self, remote: u64, newest: u32) {
+        self.withdrawn.insert(remote, newest);
     }
 
     /// Whether nothing was said of that deposit yet.

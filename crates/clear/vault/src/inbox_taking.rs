@@ -1,20 +1,19 @@
-//! Takes one deposit into the vault, and settles what two devices took in at the same time.
+//! Takes one deposit into the vault.
 //!
-//! Takes   a deposit at a remote that is not noted as taken in; or a state of the inbox that notes one several times
-//! Gives   a file in `/Inbox`, or why there is none; one file of each deposit
-//! Never   follows a link, replaces anything, or removes a file that somebody changed or moved
-//! Spec    spec/12-inbox.md, [12.6.2], [12.6.5], [12.6.7] and 12.7
+//! Takes   a deposit at a remote that is not noted as taken in
+//! Gives   a file in `/Inbox`, or why there is none
+//! Never   follows a link, replaces or removes anything
+//! Spec    spec/12-inbox.md, [12.6.2], [12.6.7] and 12.7
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use strongroom_filesystem::{
-    Attributes, Durability, Error as FileError, NodeKind, RenameMode, SetAttributes, SetTime,
-    Timestamp, XattrMode,
+    Attributes, Error as FileError, NodeKind, SetAttributes, SetTime, Space, Timestamp, XattrMode,
 };
 use strongroom_format::deposit::{AddressId, DepositId, RunId};
 use strongroom_format::hex;
 use strongroom_format::limits::{DEPOSIT_PIECE_BYTES, ENVELOPE_BYTES};
-use strongroom_history::ConflictName;
 use strongroom_remote::protocol::DEPOSIT_OBJECT_BYTES_MAX;
 use strongroom_remote::{Error as RemoteError, Remote};
 use strongroom_sync::{deposit_name, in_parallel, piece_name};
@@ -25,13 +24,13 @@ use crate::inbox_state::{INBOX_STATE, InboxState, NOTE, SET_ASIDE, note_head};
 use crate::limits::DEPOSIT_GRACE;
 use crate::owner::client::Unanswered;
 use crate::path::{Links, join};
-use crate::receive::{is_changed, require_root, set_state};
+use crate::receive::is_changed;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{DepositFields, RemoteRequest};
 use crate::request::steps::{Step, Steps};
-use crate::{Error, File, GoOn, Operation, Result, Vault};
+use crate::{Error, File, GoOn, Result, Vault};
 
 /// Where deposits come.
 pub(crate) const INBOX: &str = "/Inbox";
@@ -49,15 +48,19 @@ const ADDRESS: &[u8] = b"user.strongroom.address";
 const STAGINGS_MAX: usize = 4;
 
 /// How often a transaction is begun again because somebody changed the root directory meanwhile.
-const ATTEMPTS: usize = 64;
+pub(crate) const ATTEMPTS: usize = 64;
 
 /// From 2200 on: a time that no depositor means.
 const TIME_END: i64 = 7_258_118_400_000_000_000;
 
 const NOT_OURS: &str = "it is not sealed for this vault, or it was changed; it was set aside";
 const OTHER_KEYS: &str = "it was sealed for keys that this device does not have";
+const NO_KEYS: &str =
+    "it was sealed for keys that this device does not have after a week; it was set aside";
 const INCOMPLETE: &str = "a part of it is missing at the server; it is looked for again";
 const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
+pub(crate) const NO_SPACE: &str =
+    "there is no room for it in the vault or on its disk; it stays at the server";
 const NO_ROOM: &str =
     "the server still has too many deposits that were taken in; sync a device that may remove them";
 const NO_DIRECTORY: &str =
@@ -70,6 +73,8 @@ pub(crate) struct Came<'a> {
     pub(crate) came_s: u64,
     /// All that the remote lists.
     pub(crate) listed: &'a HashSet<DepositId>,
+    /// Names of all pieces there, listed behind the deposits if one has content: an envelope comes after its pieces.
+    pub(crate) pieces: &'a OnceCell<HashSet<String>>,
 }
 
 /// What became of a deposit.
@@ -147,6 +152,8 @@ impl Vault {
                 address: AddressId(address),
                 run: RunId(run),
             },
+            // Whoever has an address can write any epoch into an envelope: it would wait for ever, and fill the inbox.
+            DepositFields::UnknownEpoch if is_late(came) => return self.set_aside(came, NO_KEYS),
             DepositFields::UnknownEpoch => {
                 return Ok(Taken::Left {
                     why: OTHER_KEYS,
@@ -155,6 +162,9 @@ impl Vault {
             }
             DepositFields::Unreadable => return self.set_aside(came, NOT_OURS),
         };
+        if let Some(taken) = self.not_now(remote, came, &about)? {
+            return Ok(taken);
+        }
         for _ in 0..STAGINGS_MAX {
             let file = match self.unnamed_file("/", DEPOSIT_MODE) {
                 Err(Error::OwnerGone) => continue,
@@ -174,12 +184,40 @@ impl Vault {
         Err(Error::OwnerGone)
     }
 
+    /// What becomes of a deposit that could not be taken in now. Nothing of its content is fetched to find that out: it would be again with
+    /// each pull, and anybody who has an address could make a gibibyte of which a piece is missing.
+    fn not_now(
+        &self,
+        remote: &dyn Remote,
+        came: &Came<'_>,
+        about: &About,
+    ) -> Result<Option<Taken>> {
+        let there = match self.attributes(INBOX, Links::Stay) {
+            Err(Error::File(FileError::NotFound)) => None,
+            found => Some(found?.kind),
+        };
+        if there.is_some_and(|kind| kind != NodeKind::Directory) {
+            return Ok(Some(left(NO_DIRECTORY)));
+        }
+        let state = self.inbox_state()?;
+        let noted = state.with_received(came.id, SET_ASIDE, came.listed);
+        if noted.is_none() {
+            return Ok(Some(left(NO_ROOM)));
+        }
+        if !has_pieces(remote, came, about)? {
+            return self.left_incomplete(remote, came).map(Some);
+        }
+        // A disk that does not say is found out by writing.
+        let is_too_large = |space: Space| about.size > space.free_bytes;
+        Ok(self.space().is_ok_and(is_too_large).then(|| left(NO_SPACE)))
+    }
+
     /// A piece is not there: the deposit was removed, or its depositor has not created it.
     fn left_incomplete(&self, remote: &dyn Remote, came: &Came<'_>) -> Result<Taken> {
         if !remote.has(&deposit_name(came.id))? {
             return Ok(Taken::Gone);
         }
-        match came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s() {
+        match is_late(came) {
             true => self.set_aside(came, NEVER_COMPLETE),
             false => Ok(Taken::Left {
                 why: INCOMPLETE,
@@ -355,132 +393,32 @@ impl Vault {
             made => made.map(drop),
         }
     }
+}
 
-    /// Lets one file be left of each deposit that several devices took in before they heard of one another.          [12.6.5]
-    pub(crate) fn settle(&self) -> Result<()> {
-        let state = self.inbox_state()?;
-        if self.shared.inbox.lock().is_settled(&state) {
-            return Ok(());
-        }
-        for id in state.doubles() {
-            self.settle_one(id)?;
-        }
-        self.shared.inbox.lock().note_settled(state);
-        Ok(())
-    }
+/// Whether it came so long ago that nobody waits for what it lacks.
+fn is_late(came: &Came<'_>) -> bool {
+    came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s()
+}
 
-    fn settle_one(&self, id: DepositId) -> Result<()> {
-        for _ in 0..ATTEMPTS {
-            let root = self.attributes("/", Links::Stay)?;
-            let mut state = self.inbox_state()?;
-            let (mut there, mut is_removed) = (Vec::new(), false);
-            for one in state.takings(id).filter(|one| one.node != SET_ASIDE) {
-                match self.is_there(id, one.node)? {
-                    true => there.push(one.node),
-                    // By a user.
-                    false => is_removed |= !one.is_settled,
-                }
-            }
-            if there.is_empty() || there.len() == 1 && !is_removed {
-                return Ok(());
-            }
-            let untouched = self.untouched(id, &there)?;
-            let is_touched = there.len() > untouched.len();
-            let stays = match is_touched || is_removed {
-                true => None,
-                false => there.iter().min().copied(),
-            };
-            let goes = |one: &&Untouched| Some(one.node) != stays;
-            let mut operations = vec![require_root(root)];
-            for one in untouched.iter().filter(goes) {
-                operations.push(one.require());
-                operations.push(Operation::RemoveFile {
-                    path: one.path.clone(),
-                });
-            }
-            if operations.len() == 1 {
-                return Ok(());
-            }
-            // No file is called a conflict copy of one that is gone.
-            let renamed = untouched.iter().find(|one| !goes(one)).and_then(|one| {
-                let new_path = one.own_path.clone()?;
-                let is_free = untouched.iter().any(|other| other.path == new_path);
-                is_free.then_some((one, new_path))
-            });
-            if let Some((one, new_path)) = renamed {
-                operations.push(one.require());
-                operations.push(Operation::Rename {
-                    path: one.path.clone(),
-                    new_path,
-                    mode: RenameMode::NoReplace,
-                });
-            }
-            let gone: Vec<u64> = (untouched.iter().filter(goes))
-                .map(|one| one.node)
-                .collect();
-            for one in &mut state.received {
-                one.is_settled |= one.deposit == id && gone.contains(&one.node);
-            }
-            operations.push(set_state(&state));
-            match self.transaction(&operations, Durability::OnReturn) {
-                Err(error) if is_changed(&error) => {}
-                done => return done,
-            }
+/// Whether the remote lists every piece of a deposit.
+fn has_pieces(remote: &dyn Remote, came: &Came<'_>, about: &About) -> Result<bool> {
+    let count = about.size.div_ceil(DEPOSIT_PIECE_BYTES as u64);
+    if count == 0 {
+        return Ok(true);
+    }
+    let pieces = match came.pieces.get() {
+        Some(pieces) => pieces,
+        None => {
+            let listed = remote.list("pieces")?.into_iter();
+            let names = listed.map(|one| one.name).collect();
+            came.pieces.get_or_init(|| names)
         }
-        Err(Error::RemoteBusy)
-    }
-
-    /// Whether the file of a taking is there, wherever it lies.
-    fn is_there(&self, id: DepositId, node: u64) -> Result<bool> {
-        let deposit = id.0;
-        self.ask_for(&Request::Remote(RemoteRequest::IsDepositThere {
-            deposit,
-            node,
-        }))
-    }
-
-    /// Which of these files of a deposit lie in `/Inbox` as they came.
-    fn untouched(&self, id: DepositId, nodes: &[u64]) -> Result<Vec<Untouched>> {
-        let entries = match self.list(INBOX) {
-            Err(Error::File(FileError::NotFound | FileError::NotADirectory)) => {
-                return Ok(Vec::new());
-            }
-            entries => entries?,
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            if entry.attributes.kind != NodeKind::File {
-                continue;
-            }
-            let path = join(INBOX.as_bytes(), &entry.name);
-            let said = match self.xattr(&path, Links::Stay, NOTE) {
-                Err(Error::File(FileError::NoAttribute | FileError::NotFound)) => continue,
-                said => said?,
-            };
-            let seen = entry.attributes;
-            let conflict = ConflictName::read(&entry.name);
-            let is_as_it_came = |node: &&u64| {
-                let says = |name: &[u8]| {
-                    let name = String::from_utf8_lossy(name);
-                    said == note((id, **node), seen.size, seen.mtime, &name)
-                };
-                says(&entry.name) || conflict.as_ref().is_some_and(|one| says(&one.of))
-            };
-            if let Some(node) = nodes.iter().find(is_as_it_came)
-                && seen.nlink == 1
-            {
-                let own_path = conflict.as_ref().map(|one| join(INBOX.as_bytes(), &one.of));
-                found.push(Untouched {
-                    node: *node,
-                    path,
-                    own_path,
-                    seen,
-                });
-            }
-        }
-        Ok(found)
-    }
+    };
+    let is_there = |number| {
+        let name = piece_name(came.id, about.run, number);
+        pieces.contains(name.split().1)
+    };
+    Ok((0..count).all(is_there))
 }
 
 /// The directory of the inbox, if there is one, and its names as `folded` gives them.
@@ -488,26 +426,6 @@ impl Vault {
 struct InboxPlace {
     directory: Option<Attributes>,
     names: HashSet<String>,
-}
-
-/// A file in `/Inbox` as it came.
-struct Untouched {
-    /// The number that it had when it came.
-    node: u64,
-    path: Vec<u8>,
-    /// Where it lay before it got a conflict name.
-    own_path: Option<Vec<u8>>,
-    seen: Attributes,
-}
-
-impl Untouched {
-    fn require(&self) -> Operation {
-        Operation::RequireUnchanged {
-            path: self.path.clone(),
-            links: Links::Stay,
-            seen: self.seen.clone(),
-        }
-    }
 }
 
 /// Sets an attribute of the node at `path`.
@@ -529,7 +447,12 @@ const fn left(why: &'static str) -> Taken {
 }
 
 /// What the file of a deposit says of it.                                                                      [12.7.3]
-fn note((id, node): (DepositId, u64), size: u64, modified: Timestamp, name: &str) -> Vec<u8> {
+pub(crate) fn note(
+    (id, node): (DepositId, u64),
+    size: u64,
+    modified: Timestamp,
+    name: &str,
+) -> Vec<u8> {
     let mut note = note_head(id, node);
     note.extend_from_slice(format!("{size} {} {name}", modified.0).as_bytes());
     note

@@ -58,6 +58,7 @@ pub mod fuzzing;
 mod hashing;
 mod inbox;
 mod inbox_looks;
+mod inbox_settling;
 mod inbox_state;
 mod inbox_taking;
 mod incoming;

@@ -142,7 +142,7 @@ pub(crate) const NEEDS_END: std::time::Duration =
 pub(crate) const NEEDS_RENEWED: std::time::Duration =
     std::time::Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A deposit of which a piece is missing is set aside once it came so long ago; so long pieces without an envelope stay.     [12.6.3] [12.6.7]
+/// A deposit of which a piece or the key is missing is set aside once it came so long ago; so long pieces without an envelope stay.     [12.6.3] [12.6.7]
 pub(crate) const DEPOSIT_GRACE: std::time::Duration =
     std::time::Duration::from_secs(7 * 24 * 60 * 60);
 

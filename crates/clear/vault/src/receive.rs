@@ -9,19 +9,20 @@
 //!  (1) A deposit is at the remote until a head that notes it is published there.                             [12.6.3]
 //!  (2) The name of a deposit and the note that it was taken in come in one transaction.                      [12.6.2]
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use strongroom_filesystem::{Durability, Error as FileError};
-use strongroom_format::deposit::{AddressId, DepositId};
+use strongroom_format::deposit::{AddressId, DepositId, InboxAddress};
 use strongroom_format::hex;
-use strongroom_remote::protocol::INBOX_DEPOSITS_MAX;
-use strongroom_remote::{ObjectName, Remote};
+use strongroom_remote::protocol::{ADDRESS_OBJECT_BYTES_MAX, INBOX_DEPOSITS_MAX};
+use strongroom_remote::{Error as RemoteError, ObjectName, Remote};
 use strongroom_sync::{address_name, deposit_name, deposit_of, in_parallel, piece_of};
 
 use crate::clock::now_s;
 use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState, SET_ASIDE};
-use crate::inbox_taking::{Came, Taken};
+use crate::inbox_taking::{Came, NO_SPACE, Taken};
 use crate::limits::{DEPOSIT_GRACE, SET_ASIDE_STAYS};
 use crate::path::Links;
 use crate::pull::PullReport;
@@ -36,10 +37,11 @@ const ATTEMPTS: usize = 64;
 /// So many deposits are fetched in one pull although there was no room for them.
 const TRIES_WITHOUT_ROOM: u32 = 3;
 
+/// Addresses that are looked at of which the tree says nothing, so that no server makes that long.
+const ADDRESSES_LOOKED_AT: usize = 1_000;
+
 /// Paths that a report gives; the rest is counted.
 const PATHS_TOLD_MAX: usize = 1_000;
-
-const NO_ROOM: &str = "there is no room for it in the vault or on its disk; it stays at the server";
 
 /// What waits in the inbox at a remote.
 #[derive(Debug, Default)]
@@ -138,7 +140,7 @@ impl Vault {
         }
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
-        let listed = waiting.ids();
+        let (listed, pieces) = (waiting.ids(), OnceCell::new());
         let (mut has_left, mut without_room) = (false, 0);
         for (id, came_s) in &waiting.deposits {
             go_on(told(&RemoteProgress::default()))?;
@@ -146,6 +148,7 @@ impl Vault {
                 id: *id,
                 came_s: *came_s,
                 listed: &listed,
+                pieces: &pieces,
             };
             if self.inbox_state()?.has_received(*id) {
                 continue;
@@ -153,7 +156,7 @@ impl Vault {
             let taken = match self.take_in(remote, &came, told) {
                 Err(error) if is_full(&error) => {
                     has_left = true;
-                    self.say(report, *id, NO_ROOM);
+                    self.say(report, *id, NO_SPACE);
                     // There may be room for a smaller one.
                     without_room += 1;
                     match without_room < TRIES_WITHOUT_ROOM {
@@ -219,7 +222,41 @@ impl Vault {
             remote.remove(&address_name(&one.object))?;
             old.insert(one.id);
         }
+        self.withdraw_unknown(state, (row.number, remote), newest)?;
         Ok(old)
+    }
+
+    /// Withdraws addresses of earlier epochs there of which the tree says nothing: somebody removed what it said, or a merge had no place for
+    /// them. Once for each epoch while the vault is open.                                                        [12.1.5]
+    fn withdraw_unknown(
+        &self,
+        state: &InboxState,
+        (number, remote): (u64, &dyn Remote),
+        newest: u32,
+    ) -> Result<()> {
+        if self.shared.inbox.lock().has_withdrawn(number, newest) {
+            return Ok(());
+        }
+        let known = state.addresses.iter();
+        let known: HashSet<ObjectName> = known.map(|one| address_name(&one.object)).collect();
+        let listed = remote.list("addresses")?.into_iter();
+        let names =
+            listed.filter_map(|one| ObjectName::new(format!("addresses/{}", one.name)).ok());
+        let unknown = names.filter(|name| !known.contains(name));
+        for name in unknown.take(ADDRESSES_LOOKED_AT) {
+            let document = match remote.read(&name, ADDRESS_OBJECT_BYTES_MAX) {
+                Ok(Some(document)) => document,
+                // It is no address, or not any more.
+                Ok(None) | Err(RemoteError::TooLong { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            // One of a later epoch another device has made just now.
+            if InboxAddress::decode(&document).is_ok_and(|address| address.epoch.0 < newest) {
+                remote.remove(&name)?;
+            }
+        }
+        self.shared.inbox.lock().note_withdrawn(number, newest);
+        Ok(())
     }
 
     /// Removes deposits that a push behind `published` made safe, and what nobody completes.  (1)
@@ -312,9 +349,8 @@ pub(crate) fn remove_pieces(
     gone: &HashSet<DepositId>,
     now_s: u64,
 ) -> Result<u64> {
-    let complete = waiting.ids();
+    let (complete, mut now) = (waiting.ids(), None::<HashSet<DepositId>>);
     let mut names: Vec<ObjectName> = Vec::new();
-    let mut known: HashMap<DepositId, bool> = HashMap::new();
     for one in remote.list("pieces")? {
         let Some(id) = piece_of(&one.name) else {
             continue;
@@ -323,15 +359,13 @@ pub(crate) fn remove_pieces(
         let goes = match gone.contains(&id) {
             true => true,
             false if complete.contains(&id) || !is_old => false,
-            // Its envelope may have come just now, or be beyond those that were looked at.
-            false => match known.get(&id) {
-                Some(goes) => *goes,
-                None => {
-                    let goes = !remote.has(&deposit_name(id))?;
-                    known.insert(id, goes);
-                    goes
+            // Its envelope may have come just now, or be beyond those that were looked at. All are asked for at once.
+            false => {
+                if now.is_none() {
+                    now = Some(listed_deposits(remote)?);
                 }
-            },
+                now.as_ref().is_some_and(|now| !now.contains(&id))
+            }
         };
         if goes {
             names.extend(ObjectName::new(format!("pieces/{}", one.name)));
@@ -348,6 +382,15 @@ pub(crate) fn remove_pieces(
         },
     )?;
     Ok(count)
+}
+
+/// All deposits that a remote has now.
+fn listed_deposits(remote: &dyn Remote) -> Result<HashSet<DepositId>> {
+    let listed = remote.list("deposits")?;
+    Ok(listed
+        .iter()
+        .filter_map(|one| deposit_of(&one.name))
+        .collect())
 }
 
 /// Goes on only if nobody changed the root directory, and with it the state of the inbox.

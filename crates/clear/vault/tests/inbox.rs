@@ -7,10 +7,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use strongroom::filesystem::{RenameMode, Timestamp};
+use strongroom::filesystem::{RenameMode, Timestamp, XattrMode};
 use strongroom::{
     CLONED_FROM, CloneOptions, CreateOptions, DepositOutcome, Depositor, Error, GoOn, KeyFile,
-    Keys, Links, NewDeposit, OpenOptions, PullReport, SyncReport, SystemRandom, Vault, clone,
+    Keys, Links, NewDeposit, NewRevision, OpenOptions, PullReport, SyncReport, SystemRandom, Vault,
+    clone,
 };
 use strongroom_crypto::{DepositInfo, DepositSealer};
 use strongroom_format::deposit::{DepositId, InboxAddress};
@@ -27,7 +28,7 @@ const LABEL: &str = "post";
 
 /// A server with the account `anna`.
 struct Served {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     server: Server,
     token: String,
 }
@@ -47,7 +48,7 @@ impl Served {
         Self {
             server: Server::start(&settings).unwrap(),
             token: token.reveal().to_owned(),
-            _folder: folder,
+            folder,
         }
     }
 
@@ -307,6 +308,64 @@ fn two_devices_that_take_in_the_same_at_once_have_it_once() {
     assert_eq!(home.waiting(), [""; 0]);
 }
 
+/// Goal: a vault with two servers has each deposit once, also where two devices take it in, and each hears of the other through the other server
+/// first. Method: both take in the same, publish at different servers, and join crosswise; then once more from there.
+/// SECURITY.md, claim 27.
+#[test]
+fn two_servers_bring_each_deposit_once() {
+    const SECOND: &str = "second";
+    let home = Home::new();
+    let second = Served::new();
+    home.vault.add_remote(SECOND, &second.url("v")).unwrap();
+    sync(&home.vault, SECOND);
+    let other = home.other();
+    other.add_remote(SECOND, &second.url("v")).unwrap();
+    let added = home
+        .vault
+        .add_inbox_address("more", SECOND, &mut |_| GoOn::Yes);
+    let url = added.unwrap().url;
+    let all_meet = || {
+        for _ in 0..3 {
+            for (vault, first) in [(&home.vault, "server"), (&other, CLONED_FROM)] {
+                sync(vault, first);
+                sync(vault, SECOND);
+            }
+        }
+    };
+    all_meet();
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        for (place, url) in [("first", &home.url), ("second", &url)] {
+            let text = format!("{place} {round}");
+            deposit(url, "letter", text.as_bytes());
+            expected.push(text.into_bytes());
+        }
+        for vault in [(&home.vault, "server"), (&other, CLONED_FROM)] {
+            assert_eq!(pull(vault.0, vault.1).received, 1);
+            assert_eq!(pull(vault.0, SECOND).received, 1);
+        }
+        // Each publishes where the other looks next.
+        home.vault.push("server", &mut |_| GoOn::Yes).unwrap();
+        other.push(SECOND, &mut |_| GoOn::Yes).unwrap();
+        sync(&home.vault, SECOND);
+        sync(&other, CLONED_FROM);
+        if round == 1 {
+            // And the joined states cross once more.
+            sync(&home.vault, "server");
+            sync(&other, SECOND);
+        }
+    }
+    all_meet();
+    for vault in [&home.vault, &other] {
+        let mut found: Vec<_> = files(vault, "/Inbox").into_values().collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+    assert_eq!(names(&home.vault), names(&other));
+    assert_eq!(home.waiting(), [""; 0]);
+}
+
 /// Goal: what the user of one device did with a deposit counts, although another device took it in at the same time.
 #[test]
 fn what_one_device_did_with_a_deposit_counts_when_another_took_it_in_too() {
@@ -443,6 +502,71 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
     assert!(again.contains(&named(4)), "{again}");
     assert!(again.contains(&named(5)), "{again}");
     assert_eq!(vault.inbox().unwrap().deposits.len(), 4);
+}
+
+/// Goal: a deposit of which a piece is missing costs next to nothing, however long it seems and however often a device looks. Method: all pieces
+/// but the last; a device that pulls twice is told of no byte of it.
+#[test]
+fn nothing_is_fetched_of_a_deposit_that_is_not_whole() {
+    let home = Home::new();
+    let door = home.door();
+    let id = DepositId([6; 16]);
+    let sealer = DepositSealer::begin(&SystemRandom).unwrap();
+    let address = InboxAddress::decode(&door.document().unwrap()).unwrap();
+    let piece = content(1 << 20, 9);
+    let run = hex::encode(&sealer.run().0);
+    for number in 0..2 {
+        let sealed = sealer.seal_piece(number, &piece, &SystemRandom).unwrap();
+        let name = format!("{}.{run}.{number:04}", hex::encode(&id.0));
+        door.create(&name, sealed).unwrap();
+    }
+    let info = DepositInfo {
+        name: b"n".to_vec(),
+        sender: String::new(),
+        size: 3 << 20,
+        modified_ns: 0,
+    };
+    let envelope = sealer.seal_envelope(&address, id, &info, &SystemRandom);
+    door.create(&hex::encode(&id.0), envelope.unwrap()).unwrap();
+    for _ in 0..2 {
+        let mut most = 0;
+        let report = home.vault.pull("server", &mut |progress| {
+            most = most.max(progress.bytes_total);
+            GoOn::Yes
+        });
+        assert_eq!((report.unwrap().received, most), (0, 0));
+    }
+    assert_eq!(home.waiting(), [hex::encode(&id.0)]);
+    assert!(!home.vault.inbox().unwrap().deposits[0].is_set_aside);
+}
+
+/// Goal: whoever writes an epoch into an envelope that nobody has does not fill the inbox for ever. Method: one came just now, and one eight days
+/// ago by the clock of the server, in its database.
+#[test]
+fn what_is_sealed_for_keys_that_nobody_has_is_set_aside_after_a_week() {
+    let home = Home::new();
+    let door = home.door();
+    let ids = [7_u8, 8].map(|number| hex::encode(&[number; 16]));
+    for id in &ids {
+        let mut envelope = content(4096, 1);
+        envelope[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        door.create(id, envelope).unwrap();
+    }
+    let database = home.served.folder.path().join("server.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let aged = database.execute(
+        "UPDATE object SET created_s = created_s - 8 * 86400 WHERE name = 'deposits/' || ?1",
+        [&ids[1]],
+    );
+    assert_eq!(aged.unwrap(), 1);
+    let report = home.pull();
+    assert_eq!(report.deposit_problems.len(), 2, "{report:?}");
+    let listed = home.vault.inbox().unwrap().deposits;
+    let is_aside = |id: &String| {
+        let found = listed.iter().find(|one| one.id == *id);
+        found.unwrap().is_set_aside
+    };
+    assert_eq!([is_aside(&ids[0]), is_aside(&ids[1])], [false, true]);
 }
 
 /// Goal: whatever a depositor calls a file, it comes into `/Inbox` under a name of its own and replaces nothing.
@@ -598,6 +722,36 @@ fn new_keys_end_old_addresses_after_what_came_by_them_was_taken_in() {
     assert_eq!(names(&home.vault), ["after", "before", "between"]);
 }
 
+/// Goal: new keys end also an address of which the vault says nothing any more. Method: what it says of its inbox is put back to before it.
+/// SECURITY.md, claim 27.
+#[test]
+fn new_keys_end_addresses_that_only_the_server_knows() {
+    const STATE: &str = "trusted.strongroom.inbox";
+    let mut home = Home::new();
+    let before = home.vault.xattr("/", Links::Stay, STATE).unwrap();
+    let lost = home
+        .vault
+        .add_inbox_address("lost", "server", &mut |_| GoOn::Yes);
+    let lost = lost.unwrap().url;
+    let put_back = home
+        .vault
+        .set_xattr("/", Links::Stay, STATE, before, XattrMode::Set);
+    put_back.unwrap();
+    // With the same keys it may be one that another device has made just now.
+    home.sync();
+    assert!(Depositor::open(&lost).is_ok());
+    home.rotate();
+    let label = "new";
+    let new = home
+        .vault
+        .add_inbox_address(label, "server", &mut |_| GoOn::Yes);
+    let new = new.unwrap().url;
+    home.sync();
+    let refused = Depositor::open(&lost).unwrap_err().to_string();
+    assert!(refused.contains("withdrawn"), "{refused}");
+    assert!(Depositor::open(&new).is_ok());
+}
+
 /// Goal: an address that was removed is of no use, and what had come by it is not lost; labels are kept apart.
 #[test]
 fn a_removed_address_works_no_more_and_others_do() {
@@ -630,6 +784,42 @@ fn a_removed_address_works_no_more_and_others_do() {
         .remove_inbox_address("shop", &mut |_| GoOn::Yes)
         .unwrap_err();
     assert!(matches!(gone, Error::Inbox(_)), "{gone:?}");
+}
+
+/// Goal: whoever brings all of the vault back to an earlier state does not bring back what was withdrawn, or what was taken in. Method: an address
+/// goes and another comes, and a deposit, all behind the snapshot.
+#[test]
+fn a_vault_that_is_brought_back_has_the_inbox_as_it_is() {
+    let home = Home::new();
+    let add = |label: &str| {
+        let added = home
+            .vault
+            .add_inbox_address(label, "server", &mut |_| GoOn::Yes);
+        added.unwrap().url
+    };
+    add("early");
+    let before = home.vault.take_revision(&NewRevision::default());
+    let before = before.unwrap().unwrap();
+    let remove = |label| home.vault.remove_inbox_address(label, &mut |_| GoOn::Yes);
+    remove("early").unwrap();
+    add("late");
+    let depositor = Depositor::open(&home.url).unwrap();
+    let new = NewDeposit {
+        name: b"mail".to_vec(),
+        repeatable_as: Some(b"message-id".to_vec()),
+        ..NewDeposit::default()
+    };
+    let send = || depositor.deposit(&new, &mut &b"text"[..], &mut |_| GoOn::Yes);
+    send().unwrap();
+    assert_eq!(home.sync().pulled.received, 1);
+    home.vault.restore(before.id, "/", "/").unwrap();
+    assert_eq!(names(&home.vault), [""; 0]);
+    let labels = home.vault.inbox().unwrap().addresses;
+    let labels: Vec<_> = labels.into_iter().map(|one| one.label).collect();
+    assert_eq!(labels, [LABEL, "late"]);
+    send().unwrap();
+    assert_eq!(home.sync().pulled.received, 0);
+    assert_eq!(home.waiting(), [""; 0]);
 }
 
 /// Goal: only a server has an inbox.
