@@ -1,5 +1,7 @@
 //! Addresses of an inbox and deposits, written by an independent implementation of spec/12-inbox.md, and variants with one fault each.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use strongroom_crypto::{Keyring, OpenDepositError, RecoveryCode, Secret, unlock};

@@ -477,7 +477,8 @@ impl<'s> Restorer<'s> {
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
         kept.retain(|name| !inbox_stays || name != INBOX_STATE);
         for name in filesystem.xattrs(caller, to)? {
-            if !kept.contains(&name) && !(inbox_stays && name == INBOX_STATE) {
+            let stays = inbox_stays && name == INBOX_STATE;
+            if !stays && !kept.contains(&name) {
                 filesystem.remove_xattr(caller, to, &name)?;
             }
         }
