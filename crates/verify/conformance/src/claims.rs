@@ -158,7 +158,7 @@ mod tests {
         let rows = rows_in(DOCUMENT).unwrap();
         for (claims, rows, told) in [
             (vec![1, 2, 3], rows.clone(), "claim 3 has no test"),
-            (vec![1], rows.clone(), "which is none"),
+            (vec![1], rows.clone(), "there is no such claim"),
             (vec![2, 1], rows.clone(), "stands where 1 should"),
             (vec![1, 2], [&rows[..], &rows[..1]].concat(), "stands twice"),
         ] {
