@@ -347,7 +347,6 @@ fn what_gc_takes_of_an_upload_is_no_object() {
     garbage(&place, Unfinished::All);
     assert_eq!(coming(), 0);
     line.write_all(&bytes[300_000..]).unwrap();
-    line.shutdown(Shutdown::Write).unwrap();
     let refused = answer(line);
     assert_eq!((refused.status, refused.code()), (503, "busy"));
     assert!(!place.vault("v").has(&name("segments/a")).unwrap());
