@@ -76,7 +76,7 @@ impl ExitCode {
             Self::Damaged => "something is damaged or was tampered with",
             Self::NoSpace => "the disk or the quota is full",
             Self::InUse => {
-                "busy: in use or being changed, for example the vault, a mount or a remote; the message says what"
+                "busy: in use or being changed, as the vault, a mount or a remote; the message says which"
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
@@ -85,7 +85,7 @@ impl ExitCode {
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
             Self::DamageFound => {
-                "`verify` or `remote check` found damage or loss; `repair` or `clone` could not restore everything"
+                "`verify` or `remote check` found damage or loss; `repair` or `clone` could not restore all"
             }
             Self::Unreachable => "a remote cannot be reached",
         }
@@ -228,5 +228,13 @@ mod tests {
         assert_eq!(ExitCode::Damaged as u8, 5);
         assert_eq!(ExitCode::NotAVault as u8, 11);
         assert_eq!(ExitCode::Unreachable as u8, 15);
+    }
+
+    /// Whoever reads the codes out of the help reads one a line.
+    #[test]
+    fn the_help_wraps_no_line_of_the_table() {
+        for line in ExitCode::table().lines() {
+            assert!(line.len() <= 100, "too long: {line}");
+        }
     }
 }

@@ -246,9 +246,10 @@ pub fn exit_codes(program: &Path) -> Result<BTreeSet<i32>, String> {
     let table = top
         .lines()
         .skip_while(|line| *line != "Exit codes:")
-        .skip(1);
+        .skip(1)
+        .take_while(|line| !line.is_empty());
     let codes: BTreeSet<i32> = table
-        .map_while(|line| line.split_ascii_whitespace().next()?.parse().ok())
+        .filter_map(|line| line.split_ascii_whitespace().next()?.parse().ok())
         .collect();
     match codes.len() {
         0 => Err("the help lists no exit codes".to_owned()),
