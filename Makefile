@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz
+.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz server-test server-accounts
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -84,6 +84,15 @@ sync-kill: build ## devices of one vault killed with -9 while they sync, two hun
 server-fuzz: setup ## requests of every kind to a real server, made by Schemathesis of its OpenAPI document: none is answered as it is not documented; SECONDS=n, SEED=n
 	cargo build --locked --quiet -p strongroom-server
 	tools/server_fuzz.py $(or $(SECONDS),120)
+
+server-test: setup ## several instances of a server on PostgreSQL and S3: all tests of the server, 10,000 races, 50 rounds of kill -9 of an instance, PostgreSQL or S3; ROUNDS=n, SEED=n, RACES=n
+	cargo build --locked --quiet -p strongroom-server
+	tools/server_test.py
+
+server-accounts: setup ## 1,000 accounts with 3 devices each push and pull at two instances of a server for ten minutes: no error, and its memory stays; ACCOUNTS=n, SECONDS=n
+	cargo build --release --locked -p strongroom-server
+	cargo build --release --locked -p strongroom-simulator --example accounts
+	tools/server_accounts.py $(if $(INTO),--into $(INTO))
 
 bench: build bench-build ## every row of docs/performance.md: Strongroom, the disk beneath, every peer; an hour (root)
 	target/release/strongroom-bench $(BENCH)

@@ -1,6 +1,7 @@
-"""An S3 server on this machine for demos and measurements, and a connection to it that can be slowed or interrupted.
+"""S3 servers on this machine for demos, tests and measurements, and a connection to one that can be slowed or interrupted.
 
-The server comes from the package `moto`, which is installed into .tools if it is missing. It keeps its objects in memory and temporary files.
+`ObjectStore` comes from the package `moto`, which is installed into .tools if it is missing. It keeps its objects in memory and temporary files.
+`DurableStore` is the program `s3s-fs`, which is built into .tools if it is missing. It keeps them in a folder, so they outlive it.
 """
 
 import collections
@@ -106,6 +107,70 @@ class ObjectStore:
     def stop(self):
         self.process.kill()
         self.process.wait()
+
+
+class DurableStore:
+    """Its objects are files in a folder, a folder for each bucket: what it has confirmed is there after a kill -9."""
+
+    VERSION = "0.14.1"
+    PROGRAM = ROOT / f".tools/s3s-fs-{VERSION}/bin/s3s-fs"
+    KEY, SECRET = "test", "of-the-store"
+
+    def __init__(self, place, say=print):
+        self.install(say)
+        self.root, self.log = place / "s3", place / "s3.log"
+        self.root.mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    @classmethod
+    def install(cls, say=print):
+        if cls.PROGRAM.exists():
+            return
+        say("building an S3 server into .tools")
+        root = cls.PROGRAM.parent.parent
+        install = ["cargo", "install", "--quiet", "--locked", "--root", str(root), "--version", f"={cls.VERSION}", "--features", "binary", "s3s-fs"]
+        if subprocess.run(install, cwd=ROOT).returncode != 0:
+            raise SystemExit(f"s3s-fs cannot be built; type: {' '.join(install)}")
+
+    def start(self):
+        """At the port that it had, with what it has."""
+        command = [str(self.PROGRAM), "--host", "127.0.0.1", "--port", str(self.port), "--access-key", self.KEY, "--secret-key", self.SECRET, str(self.root)]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "RUST_LOG": "error"})
+        begun = time.monotonic()
+        while not self.answers():
+            if time.monotonic() - begun > START_S or self.process.poll() is not None:
+                self.kill()
+                raise SystemExit(f"the S3 server does not start: {self.log.read_text(errors='replace')}")
+            time.sleep(0.02)
+
+    def answers(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def create_bucket(self, name):
+        (self.root / name).mkdir()
+
+    def url(self, bucket, path=""):
+        """The place of a remote or of a server, with its keys."""
+        return f"s3://{self.KEY}:{self.SECRET}@{bucket}/{path}?endpoint=http://127.0.0.1:{self.port}&region=us-east-1"
+
+    def objects(self, bucket):
+        """The names of all objects."""
+        root = self.root / bucket
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    stop = kill
 
 
 class Relay:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A demo of a server for several devices: an account, two devices that notify each other, a third that pairs, kill -9, a quota, and what the server sees.
+"""A demo of a server for several devices: an account, two devices that notify each other, a third that pairs, kill -9, a quota, deposits in the inbox, and what the server sees.
 
     tools/serve_demo.py         run as root (it mounts); MIB=n for another size of the large file
 
 The server runs on this machine, with TLS and the certificate that it signs itself. Everything is compared.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,9 @@ MIB = 1 << 20
 # Who hears of nothing asks every five minutes: what comes sooner was heard of.
 HEARD_S = 60
 STILL_S = 5
-NO_SPACE = 6
+NO_SPACE, REFUSED = 6, 8
+# Deposits are looked for every 30 s; devices that take one in at the same time settle at the next look.
+LOOKED_S = 300
 CANARY = "a sentence that must not be found at the server"
 # In a line of fewer characters there is little that is found nowhere else; of fewer than those in a name, too.
 LINE_LEN_MIN, LINE_LEN_MAX, NAME_LEN_MIN = 40, 200, 8
@@ -81,6 +84,7 @@ def play(demo):
     pair(demo, one, two, three)
     kill(demo, max(mib // 2, 32), one, two, three)
     fill_quota(demo, one, two, three)
+    deposit(demo, one, two, three)
     end(demo, one, two, three)
     search(demo)
 
@@ -217,6 +221,41 @@ def fill_quota(demo, one, two, three):
     demo.say(f"  small files still crossed; with {QUOTA} again the rest did after {took:.0f} s, every checksum equal")
 
 
+def deposit(demo, one, two, three):
+    demo.say("somebody who has an address of the inbox, and nothing else, deposits two files; each device looks for deposits every 30 s")
+    said = demo.attempt("inbox", "add", "-q", "one", "scanner", "--key-file", demo.key)
+    if said.returncode != 0:
+        raise SystemExit(f"inbox add ended with {said.returncode}: {said.stderr}")
+    demo.address = said.stdout.strip().splitlines()[-1]
+    sent = demo.place / "sent"
+    sent.mkdir()
+    (sent / "letter-of-the-depositor.txt").write_text(CANARY + "\n")
+    fill(sent / "scan-of-the-depositor.raw", 16, 1 << 22)
+    # Run again, as after an answer that was lost.
+    for _ in range(2):
+        demo.run("deposit", "-q", demo.address, *sorted(sent.iterdir()), "--id", "demo", "--from", "the scanner")
+
+    def came():
+        places = [at / "Inbox" for at in (one, two, three)]
+        return all(place.is_dir() and same(place, sent) for place in places) and same(one, two, three)
+
+    took = until("the deposits are in /Inbox on all devices, each once", came, LOOKED_S)
+    equal(one, two, three)
+    demo.say(f"  on all three after {took:.0f} s, each once")
+
+    def gone():
+        listed = demo.attempt("inbox", "list", "one", "--json", "--key-file", demo.key)
+        return listed.returncode == 0 and json.loads(listed.stdout)["deposits"] == []
+
+    until("the deposits are gone from the server", gone, LOOKED_S)
+    demo.run("inbox", "remove", "one", "scanner", "--key-file", demo.key)
+    refused = demo.attempt("deposit", "-q", demo.address, sent / "letter-of-the-depositor.txt")
+    if refused.returncode != REFUSED or demo.address in refused.stderr:
+        raise SystemExit(f"a withdrawn address is not refused in plain words: {refused.returncode} {refused.stderr}")
+    demo.say(f"  the address was withdrawn; `strongroom deposit` says: {refused.stderr.strip().splitlines()[-1]}")
+    until("all have the same", lambda: same(one, two, three))
+
+
 def end(demo, one, two, three):
     demo.say("all are unmounted; vaults and server are checked")
     last = equal(one, two, three)
@@ -234,7 +273,7 @@ def end(demo, one, two, three):
 
 def search(demo):
     """Looks in the folder of the server and in its log for names and lines of the vault, and for the token."""
-    names, lines = {"recording-of-the-summer", "from-one-to-two", "letter-of-the-demo"}, {CANARY}
+    names, lines = {"recording-of-the-summer", "from-one-to-two", "letter-of-the-demo", "of-the-depositor"}, {CANARY}
     for path in (demo.place / "source").rglob("*"):
         if not path.is_file():
             continue
@@ -244,7 +283,8 @@ def search(demo):
         if len(line) >= LINE_LEN_MIN and line.isascii() and line.isprintable():
             lines.add(line)
     words = demo.place / "words"
-    words.write_text("".join(f"{word}\n" for word in sorted(names | lines | {demo.token})))
+    tokens = {demo.token, demo.address.split("/")[2].split("@")[0]}
+    words.write_text("".join(f"{word}\n" for word in sorted(names | lines | tokens)))
 
     def found(*places):
         # What grep finds is `FILE:WORD`; it ends with 1 if that is nothing.
@@ -265,7 +305,7 @@ def search(demo):
             if word in str(path.relative_to(demo.server.folder)):
                 raise SystemExit(f"the server shows {word!r} as the name of a file")
     size = sum(path.stat().st_size for path in files) // MIB
-    demo.say(f"  {len(names)} names and {len(lines)} lines of the vault were looked for in the {len(files)} files of the server ({size} MiB) and in its log: none is there, nor is the token")
+    demo.say(f"  {len(names)} names and {len(lines)} lines of the vault were looked for in the {len(files)} files of the server ({size} MiB) and in its log: none is there, nor is a token")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
     publications  64 devices that publish in 64 vaults, and 64 in one vault, as fast as they can and at half of that
     followers     10,000 devices that wait: memory for each, all still there after ten minutes, and all notified
     uploads       64 objects of 16 MiB sent at once: the most memory meanwhile
+    instances     1, 2 and 4 instances on one PostgreSQL and one S3 server: publications and objects of 1 KiB on 64 connections
 
 The server and nginx take turns, `--rounds` times; figures are medians. Those who ask are processes on the same processors, in Python:
 what they cost is in every figure, so the ratio counts. The server syncs what it is given to the disk before it answers; nginx does
@@ -36,9 +37,11 @@ import time
 from pathlib import Path
 
 import nginx_process
+import postgres_process
 from scale import machine
 from server_load import Line, Wrong, load, percentile_ms
 from server_process import Server
+from server_test import Services
 
 ROOT = Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
@@ -268,15 +271,15 @@ def publications(bench):
 class Publishing:
     """What each device does; the numbers that it gives are counted afterwards."""
 
-    def __init__(self, bench, account, token, vaults):
-        self.port, self.account, self.vaults, self.body = bench.server.port, account, vaults, bench.bodies[PUBLICATION]
+    def __init__(self, bench, account, token, vaults, ports=None):
+        self.ports, self.account, self.vaults, self.body = ports or [bench.server.port], account, vaults, bench.bodies[PUBLICATION]
         self.headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": bench.hashes[PUBLICATION]}
 
     def newest(self, line, vault):
         return json.loads(line.expect(200, "GET", f"/v1/vaults/{self.account}/{vault}/publications?after=0&wait=0", self.headers))["last"]
 
     def __call__(self, number):
-        line, vault, last = Line(self.port), f"v{number % self.vaults}", 0
+        line, vault, last = Line(self.ports[number % len(self.ports)]), f"v{number % self.vaults}", 0
 
         def publish():
             nonlocal last
@@ -294,7 +297,7 @@ class Publishing:
         return publish
 
     def check(self, count):
-        line = Line(self.port)
+        line = Line(self.ports[0])
         total = sum(self.newest(line, f"v{number}") for number in range(self.vaults))
         if total != count:
             raise SystemExit(f"{count} publications were confirmed, and the server has {total}")
@@ -383,7 +386,74 @@ def uploads(bench):
     bench.part("uploads", "64 objects of 16 MiB at once", "The server's memory before, and at its highest.", ["before, MiB", "peak, MiB", "MiB a second"], [[f"{before / KIB:.0f}", f"{peak / KIB:.0f}", f"{speed:,.0f}"]])
 
 
-PARTS = {"small": small, "large": large, "publications": publications, "followers": followers, "uploads": uploads}
+def instances(bench):
+    if not postgres_process.find():
+        print("no PostgreSQL here, so the rows of several instances are missing; to have them, type: apt-get install postgresql", file=sys.stderr)
+        return
+    seconds = 3 if bench.arguments.quick else 20
+    rows, figures = [], {}
+    with bench.serving("certificate") as server:
+        tls = bench.place / "tls"
+        shutil.copytree(server.folder / "tls", tls)
+    for count in (1, 2, 4):
+        services = Services(durable=True)
+        running = []
+        try:
+            settings = services.settings("bench", f"certificate = '{tls}/certificate.pem'\nkey = '{tls}/key.pem'\n")
+            running = [Server(services.place, PROGRAM, settings=settings, name=f"instance{number}") for number in range(count)]
+            ports = [instance.port for instance in running]
+            for what, one in of_instances(bench, running[0], ports, seconds):
+                figures[f"{what}, {count}"] = one
+                rows.append([what, count, f"{one['per_second']:,.0f}", f"{one['p50_ms']:.1f}", f"{one['p99_ms']:.1f}"])
+            used = memory_kib([instance.process.pid for instance in running]) / count / KIB
+            figures[f"memory, {count}"] = {"mib": used}
+            rows.append(["memory of each, MiB", count, f"{used:.0f}", "", ""])
+        finally:
+            for instance in running:
+                instance.kill()
+            services.stop()
+    bench.figures["instances"] = figures
+    says = "All of it runs on this machine: the instances, PostgreSQL (which syncs each change), an S3 server that keeps files without syncing them, and those who ask. More instances on more machines share neither."
+    bench.part("instances", "Instances on PostgreSQL and S3, 64 connections", says, ["what", "instances", "a second", "p50, ms", "p99, ms"], rows)
+
+
+def of_instances(bench, first, ports, seconds):
+    """What 64 devices reach that are spread over the instances, by name."""
+    for what, vaults in (("publications, a vault each", DEVICES), ("publications, one vault", 1)):
+        bench.runs += 1
+        account = f"a{bench.runs}"
+        publish = Publishing(bench, account, first.add_account(account), vaults, ports)
+        done = load(DEVICES, publish, seconds=seconds)
+        publish.check(done["count"])
+        yield what, summary([done])
+    token, body = first.add_account("small"), bench.bodies[SMALL]
+    headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": bench.hashes[SMALL]}
+
+    def put(number):
+        line, count = Line(ports[number % len(ports)]), 0
+
+        def one():
+            nonlocal count
+            line.expect(201, "PUT", f"/v1/vaults/small/v{number}/objects/loose/{count}", headers, body)
+            count += 1
+
+        return one
+
+    def get(number):
+        # What another instance has put.
+        line = Line(ports[(number + 1) % len(ports)])
+
+        def one():
+            if line.expect(200, "GET", f"/v1/vaults/small/v{number}/objects/loose/0", headers) != body:
+                raise Wrong("what is got is not what was put")
+
+        return one
+
+    for what, work in (("objects of 1 KiB, put", put), ("objects of 1 KiB, got", get)):
+        yield what, summary([load(DEVICES, work, seconds=seconds)])
+
+
+PARTS = {"small": small, "large": large, "publications": publications, "followers": followers, "uploads": uploads, "instances": instances}
 
 
 def save(bench, into):

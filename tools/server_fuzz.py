@@ -4,11 +4,12 @@
     tools/server_fuzz.py [SECONDS]        120 seconds if nothing is said; SEED=n for other requests; STRONGROOM_SERVER=program
 
 Schemathesis is installed into .tools if it is missing. It runs three times, with all of its checks: with the token of an account, without a
-token, and with the token of an account that has nothing left. Requests that wait for events without end are made here.
+token, and with the token of an account that has nothing left. Requests that wait for events without end, and those with the address of an inbox, are made here.
 """
 
 import collections
 import http.client
+import itertools
 import json
 import os
 import subprocess
@@ -21,6 +22,9 @@ from pathlib import Path
 from server_process import START_S, Server
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools/vectors"))
+from blake3_slow import blake3  # noqa: E402
+
 PROGRAM = os.environ.get("STRONGROOM_SERVER", str(ROOT / "target/debug/strongroom-server"))
 # Another version has other checks, and finds other things: raise it on purpose.
 VERSION = "4.32.5"
@@ -32,6 +36,9 @@ LATER_S = 180
 ENDLESS = "followPublications"
 # The request that needs the signature of a device, which nobody has here: each is refused. What a login gives is tried by the tests of the server.
 SIGNED = "logIn"
+# The requests that need the address of an inbox, which Schemathesis has not: each is refused. Those with one are made here.
+OF_INBOX = ("inbox", "inboxHead", "deposit")
+ADDRESS = "sra-" + "7" * 64
 # The vaults in which the hooks ask for most objects.
 VAULTS = ("one", "two")
 HASH_OF_NOTHING = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
@@ -142,7 +149,7 @@ class Fuzz:
             for operation in item.values():
                 own = operation["operationId"]
                 # 409: the document of a login could be read, and was refused for what it says.
-                wanted = "409" if own == SIGNED else "2"
+                wanted = "409" if own == SIGNED else "401" if own in OF_INBOX else "2"
                 if own != ENDLESS and not any(status.startswith(wanted) for status in seen.get(own, {})):
                     self.found(f"no request {own} was carried out: {dict(seen.get(own, {}))}")
 
@@ -180,6 +187,45 @@ class Fuzz:
         self.count("events", {ENDLESS: statuses})
 
 
+    def deposit(self, document, account, token):
+        """Requests with the address of an inbox: what they may, and what they may not."""
+        say("the inbox")
+        self.create(account, "inbox", "addresses/" + blake3(ADDRESS.encode()).hex(), token)
+        place, own = "/v1/vaults/{account}/{vault}/inbox", document["paths"]
+        at, ids = place.format(account=account, vault="inbox"), (f"{number:032x}" for number in itertools.count())
+        first = next(ids)
+        hashed = {"strongroom-blake3": HASH_OF_NOTHING}
+        statuses = {name: collections.Counter() for name in OF_INBOX}
+        asked = [
+            ("GET", "", ADDRESS, {}, 200),
+            ("HEAD", "", ADDRESS, {}, 200),
+            ("GET", "", token, {}, 401),
+            ("PUT", f"/{first}.{'a' * 16}.0000", ADDRESS, hashed, 201),
+            ("PUT", f"/{first}", ADDRESS, hashed, 201),
+            ("PUT", f"/{first}", ADDRESS, hashed, 409),
+            ("PUT", f"/{first}.{'a' * 16}.0001", ADDRESS, hashed, 409),
+            ("PUT", f"/{next(ids)}", ADDRESS, {}, 400),
+            ("PUT", f"/{next(ids)}", ADDRESS, {"strongroom-blake3": "0" * 64}, 400),
+            ("PUT", f"/{next(ids)}", token, hashed, 401),
+            ("PUT", f"/{next(ids)}", "sra-" + "8" * 64, hashed, 401),
+            *(("PUT", f"/{name}", ADDRESS, hashed, 400) for name in ("x", "0" * 31, "A" * 32, f"{first}.a.0000", f"{first}.{'a' * 16}.1", "%2e%2e")),
+        ]
+        for method, path, token_, headers, status in asked:
+            got, answered, body = self.server.request(method, at + path, token_, b"", headers)
+            name = {"GET": "inbox", "HEAD": "inboxHead", "PUT": "deposit"}[method]
+            statuses[name][str(got)] += 1
+            form = place + "/{deposit}" if path else place
+            if got != status or str(got) not in own[form][method.lower()]["responses"]:
+                self.found(f"{method} inbox{path}: {got} {answered.get_content_type()} {body[:60]!r} instead of {status}")
+        # By one address not more than so many come.
+        for _ in range(100):
+            got = self.server.request("PUT", f"{at}/{next(ids)}", ADDRESS, b"", hashed)[0]
+            statuses["deposit"][str(got)] += 1
+        if statuses["deposit"]["429"] < 20:
+            self.found(f"100 deposits by one address: {dict(statuses['deposit'])}")
+        self.count("the inbox", statuses)
+
+
 def main():
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 120
     install()
@@ -201,6 +247,7 @@ def main():
             fuzz.schemathesis("without a token", max(seconds * 2 // 10, 5), "anna", None)
             fuzz.schemathesis("with the token of an account that has nothing left", max(seconds * 2 // 10, 5), "poor", tokens["poor"], has_nothing_left=True)
             fuzz.follow(document, "anna", tokens["anna"])
+            fuzz.deposit(document, "anna", tokens["anna"])
             if (code := server.stop()) != 0:
                 fuzz.found(f"the server ended with {code}")
         finally:

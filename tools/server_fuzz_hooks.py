@@ -100,7 +100,7 @@ def after_call(context, case, response):
     path = case.path_parameters or {}
     if operation == "challenge" and response.status_code == 200:
         challenges.append((path["vault"], json.loads(response.content)["nonce"]))
-    if case.method == "PUT" and response.status_code == 201:
+    if case.method == "PUT" and response.status_code == 201 and "name" in path:
         there.append((path["vault"], path.get("kind"), path["name"]))
         if path.get("kind") == "publications":
             last[path["vault"]] = int(path["name"])

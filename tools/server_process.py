@@ -10,22 +10,24 @@ START_S = 60
 
 
 class Server:
-    """A server in a folder of its own below `place`. `options` are further arguments of `serve`."""
+    """A server in a folder of its own below `place`, or with the settings in a file. `options` are further arguments of `serve`."""
 
-    def __init__(self, place, program, *options):
-        self.program, self.options = program, options
-        self.folder, self.log = place / "server", place / "server.log"
+    def __init__(self, place, program, *options, settings=None, name="server"):
+        self.program, self.options, self.settings = program, options, settings
+        # Commands for the administrator take the file in the place of the folder.
+        self.folder, self.log = settings or place / "server", place / f"{name}.log"
         self.port, self.fingerprint, self.numbers_at = 0, None, None
         self.start()
 
     def start(self):
         """At the address that it had, if it ran before."""
-        command = [self.program, "serve", str(self.folder), "--listen", f"127.0.0.1:{self.port}", *self.options]
+        where = ["--config", str(self.settings)] if self.settings else [str(self.folder)]
+        command = [self.program, "serve", *where, "--listen", f"127.0.0.1:{self.port}", *self.options]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         self.url, port = self.said(r"listening at (https?://127\.0\.0\.1:(\d+))")
         self.port = int(port)
-        if "--no-tls" not in self.options:
+        if self.url.startswith("https:"):
             (self.fingerprint,) = self.said(r"fingerprint ([0-9a-f]{64})")
         if "--metrics" in self.options:
             (self.numbers_at,) = self.said(r"metrics at http://(127\.0\.0\.1:\d+)/metrics")

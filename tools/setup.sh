@@ -29,6 +29,8 @@ need setfattr attr
 need sqlite3 sqlite3
 need rsync rsync
 need restic restic
+# Tests of several instances of the server. Debian puts its programs beside the path.
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
 
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -18,7 +18,8 @@ esac
 # shell may have to ignore are as usual for them.
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=env --default-signal timeout --foreground --verbose --kill-after=10 1200"
-cargo test --workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}"
+# With PostgreSQL and an S3 server for the tests of several instances of the server. Where PostgreSQL is missing, it says that they are skipped.
+tools/server_test.py with cargo test --workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}"
 # Model and crash tests note every key and nonce, crypto's own tests among them; histories of sync need remotes in memory, which the product
 # does not know. In a run of their own: one build of all crates would put both into the product.
 cargo test --locked -p strongroom-crypto -p strongroom-conformance -p strongroom-simulator \

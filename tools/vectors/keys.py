@@ -109,14 +109,15 @@ def hkdf_expand(key, info, length):
     return out[:length]
 
 
-def grant(vault, epoch, member, epoch_key, id_key, name):
+def hpke_seal(kem, info, clear, name, aad=b""):
+    """Encapsulation and ciphertext with its tag: HPKE in base mode, to an X-Wing public key."""
     random = drawn("encapsulation " + name, 64)
-    lattice_secret, lattice_text = ML_KEM_768._encaps_internal(member.lattice_public, random[:32])
+    lattice_secret, lattice_text = ML_KEM_768._encaps_internal(kem[:1184], random[:32])
     ephemeral = X25519PrivateKey.from_private_bytes(random[32:])
     curve_text = raw(ephemeral.public_key())
-    curve_secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(member.kem[1184:]))
+    curve_secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(kem[1184:]))
     shared = hashlib.sha3_256(
-        lattice_secret + curve_secret + curve_text + member.kem[1184:] + b"\\.//^\\").digest()
+        lattice_secret + curve_secret + curve_text + kem[1184:] + b"\\.//^\\").digest()
     suite = b"HPKE" + bytes.fromhex("647a00010002")
 
     def extract(salt, label, secret):
@@ -125,12 +126,16 @@ def grant(vault, epoch, member, epoch_key, id_key, name):
     def expand(key, label, info, length):
         return hkdf_expand(key, length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info, length)
 
-    info = (DATE + "grant").encode() + vault + epoch.to_bytes(4, "little") + member.id
     context = b"\0" + extract(b"", b"psk_id_hash", b"") + extract(b"", b"info_hash", info)
     secret = extract(shared, b"secret", b"")
     key, nonce = expand(secret, b"key", context, 32), expand(secret, b"base_nonce", context, 12)
-    sealed = AESGCM(key).encrypt(nonce, epoch_key + id_key, b"")
-    return {"epoch": epoch, "principal": member.id.hex(), "sealed": b64(lattice_text + curve_text + sealed)}
+    return lattice_text + curve_text + AESGCM(key).encrypt(nonce, clear, aad)
+
+
+def grant(vault, epoch, member, epoch_key, id_key, name):
+    info = (DATE + "grant").encode() + vault + epoch.to_bytes(4, "little") + member.id
+    sealed = hpke_seal(member.kem, info, epoch_key + id_key, name)
+    return {"epoch": epoch, "principal": member.id.hex(), "sealed": b64(sealed)}
 
 
 # 1.6 slots; the sealed record is that of spec/2-block.md

@@ -423,6 +423,12 @@ typedef struct {
   uint64_t conflicts;
   // The paths of their copies, as far as they fit; sr_conflicts gives all.
   sr_names conflict_paths;
+  // Deposits that came into /Inbox.
+  uint64_t received;
+  // The paths of the first thousand of them.
+  sr_names received_paths;
+  // Deposits that did not come, with the reason, a line each.
+  sr_names deposit_problems;
 } sr_pulled;
 
 #ifdef __cplusplus

@@ -31,15 +31,26 @@ pub struct sr_pulled {
     pub conflicts: u64,
     /// The paths of their copies, as far as they fit; sr_conflicts gives all.
     pub conflict_paths: sr_names,
+    /// Deposits that came into /Inbox.
+    pub received: u64,
+    /// The paths of the first thousand of them.
+    pub received_paths: sr_names,
+    /// Deposits that did not come, with the reason, a line each.
+    pub deposit_problems: sr_names,
 }
 
 impl From<PullReport> for sr_pulled {
     fn from(report: PullReport) -> Self {
+        let problems = report.deposit_problems.into_iter();
+        let problems: Vec<Vec<u8>> = problems.map(String::into_bytes).collect();
         Self {
             bytes: report.bytes,
             names: report.names,
             conflicts: report.conflicts,
             conflict_paths: report.conflict_paths.into(),
+            received: report.received,
+            received_paths: report.received_paths.into(),
+            deposit_problems: problems.into(),
         }
     }
 }
@@ -49,6 +60,8 @@ impl From<PullReport> for sr_pulled {
 pub unsafe extern "C" fn sr_pulled_free(pulled: *mut sr_pulled) {
     if !pulled.is_null() {
         crate::memory::sr_names_free(&raw mut (*pulled).conflict_paths);
+        crate::memory::sr_names_free(&raw mut (*pulled).received_paths);
+        crate::memory::sr_names_free(&raw mut (*pulled).deposit_problems);
     }
 }
 

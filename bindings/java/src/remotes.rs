@@ -89,6 +89,9 @@ fn pulled(answer: Answer, report: &PullReport) -> Answer {
         .count(report.publications)
         .count(report.conflicts)
         .names(&report.conflict_paths)
+        .count(report.received)
+        .names(&report.received_paths)
+        .names(&report.deposit_problems)
 }
 
 fn push<'local>(

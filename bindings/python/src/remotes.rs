@@ -106,6 +106,9 @@ pub(crate) struct Pulled<'py> {
     conflict_paths: Vec<Bound<'py, PyBytes>>,
     merged: u64,
     merged_paths: Vec<Bound<'py, PyBytes>>,
+    received: u64,
+    received_paths: Vec<Bound<'py, PyBytes>>,
+    deposit_problems: Vec<String>,
 }
 
 impl<'py> Pulled<'py> {
@@ -121,6 +124,9 @@ impl<'py> Pulled<'py> {
             conflict_paths: paths(&report.conflict_paths),
             merged: report.merged,
             merged_paths: paths(&report.merged_paths),
+            received: report.received,
+            received_paths: paths(&report.received_paths),
+            deposit_problems: report.deposit_problems.clone(),
         }
     }
 }

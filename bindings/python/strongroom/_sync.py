@@ -62,11 +62,16 @@ class PullReport:
     #: Texts that have the lines of both sides now, and the first thousand of them.
     merged: int
     merged_paths: Tuple[str, ...]
+    #: Deposits that came into `/Inbox`, and the first thousand of them.
+    received: int
+    received_paths: Tuple[str, ...]
+    #: Deposits that did not come, with the reason.
+    deposit_problems: Tuple[str, ...]
 
     @classmethod
     def _of(cls, found: Dict[str, Any]) -> PullReport:
-        paths = {name: tuple(map(decode, found[name])) for name in ("conflict_paths", "merged_paths")}
-        return cls(**{**found, **paths})
+        paths = {name: tuple(map(decode, found[name])) for name in ("conflict_paths", "merged_paths", "received_paths")}
+        return cls(**{**found, **paths, "deposit_problems": tuple(found["deposit_problems"])})
 
 
 @dataclass(frozen=True)

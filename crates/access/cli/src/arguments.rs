@@ -9,6 +9,7 @@ pub(crate) mod damage;
 pub(crate) mod device;
 pub(crate) mod help;
 pub(crate) mod history;
+pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod location;
 pub(crate) mod mount_helper;
@@ -33,6 +34,7 @@ use crate::arguments::copy::{Get, Put, Transfer};
 use crate::arguments::damage::{Recover, Repair, Verify};
 use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
+use crate::arguments::inbox::{Deposit, Inbox};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
 use crate::arguments::remote::{Clone, Evict, Limits, Pin, Push, Remote, Sync, Unpin};
@@ -162,6 +164,15 @@ pub(crate) enum Command {
     /// Runs a server that stores encrypted vaults for other devices and people, until Ctrl-C
     #[command(after_help = help::serve())]
     Serve(Serve),
+    /// Adds, lists and removes addresses of the inbox: others can deposit files for the vault with them, and cannot read anything
+    #[command(
+        after_help = "Example:\n  strongroom inbox add photos scanner\n  strongroom inbox list photos"
+    )]
+    Inbox(Inbox),
+    /// Deposits files in the inbox of a vault of somebody else: encrypts them for the vault and sends them to its server; needs the
+    /// URL of an address, and no secret of the vault
+    #[command(after_help = help::deposit())]
+    Deposit(Deposit),
     /// Fetches the changes that other devices pushed to a remote, and joins them with the changes of this device
     #[command(after_help = help::pull())]
     Pull(Push),

@@ -9,6 +9,7 @@ mod conflicts;
 mod continuous;
 mod copy;
 mod dates;
+mod deposit;
 pub(crate) mod descriptors;
 mod device;
 mod diff;
@@ -19,6 +20,7 @@ mod generate;
 mod get;
 mod hash;
 mod history;
+mod inbox;
 mod info;
 mod init;
 mod keep;
@@ -71,6 +73,8 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Remote(arguments) => remote::remote(&arguments.command),
         Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Inbox(arguments) => inbox::inbox(&arguments.command),
+        Command::Deposit(arguments) => deposit::deposit(&arguments),
         Command::Pull(arguments) => remote::pull(&arguments),
         Command::Push(arguments) => remote::push(&arguments),
         Command::Evict(arguments) => evict::evict(&arguments),

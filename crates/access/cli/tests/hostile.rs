@@ -25,6 +25,9 @@ const EVIL: &str = "e\u{1b}[2J\u{7}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{61c}\u{ad}\
 /// The same in the URL of a remote.
 const EVIL_URL: &str = "folder:/e\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{2028}\n\rd";
 
+/// The id of a deposit that nobody made.
+const NO_DEPOSIT: &str = "00000000000000000000000000000000";
+
 /// A list of its own, so that a hole in the program's is found.
 fn is_forbidden(one: char) -> bool {
     let others = [
@@ -203,6 +206,20 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &["--pair", "--name", EVIL, EVIL_URL, "out"],
             &["--pair", "folder:/", local],
             &["--on-demand", EVIL, no_local],
+        ]),
+        "inbox add" => with(&[&[v, EVIL], &[v, "post", EVIL], &[no_local, "post"]]),
+        "inbox address" | "inbox remove" => {
+            with(&[&[v, EVIL], &["--json", v, "post"], &[no_local, "post"]])
+        }
+        "inbox list" => with(&[&[v], &["--json", v], &[no_local]]),
+        "inbox discard" | "inbox retry" => {
+            with(&[&[v, EVIL], &[v, NO_DEPOSIT], &[no_local, NO_DEPOSIT]])
+        }
+        "deposit" => bare(&[
+            &[EVIL, local],
+            &[EVIL_URL, no_local],
+            &["--json", EVIL_URL, "-", "--name", EVIL],
+            &["folder:/", "-", "--from", EVIL],
         ]),
         // Each is refused before it serves.
         "serve" => bare(&[

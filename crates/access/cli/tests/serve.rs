@@ -4,45 +4,9 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
 
 use support::Place;
-
-/// A server in the folder `srv`. It is killed when this is dropped.
-struct Serving {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Serving {
-    fn start(place: &Place, listen: &str) -> Self {
-        let arguments = ["serve", "srv", "--listen", listen, "--account", "anna"];
-        let mut command = place.command(&arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    fn line(&mut self) -> String {
-        self.lines.next().unwrap().unwrap()
-    }
-
-    /// Interrupts it as Ctrl-C does; gives its exit code.
-    fn interrupt(&mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::serving::Serving;
 
 #[test]
 fn one_command_serves_a_vault_that_is_pushed_cloned_and_kept_over_a_restart() {
@@ -95,7 +59,7 @@ fn one_command_serves_a_vault_that_is_pushed_cloned_and_kept_over_a_restart() {
     place.keyed(&["sync", "copy"]);
     assert_eq!(place.keyed(&["cat", "copy:/more"]), "more");
     assert_eq!(again.interrupt(), Some(0));
-    assert!(again.lines.next().is_none(), "the token is shown once");
+    assert!(again.has_ended(), "the token is shown once");
 }
 
 #[test]

@@ -25,8 +25,9 @@ pub use log::{Live, Unfinished, follow, follow_seen, unfinished};
 pub use mailbox::{Letter, Mailbox, Run, remove_stale_pairings};
 pub use marker::Marker;
 pub use names::{
-    MARKER, header_name, header_parts, needs_name, needs_of, object_hash, publication_name,
-    publication_number, revision_name, segment_name,
+    MARKER, address_name, deposit_name, deposit_of, header_name, header_parts, needs_name,
+    needs_of, object_hash, piece_name, piece_of, publication_name, publication_number,
+    revision_name, segment_name,
 };
 pub use parallel::in_parallel;
 pub use sealed_publication::{open_publication, seal_publication};

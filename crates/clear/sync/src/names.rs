@@ -1,5 +1,6 @@
 //! The names of the objects at a remote.
 
+use strongroom_format::deposit::{DepositId, RunId};
 use strongroom_format::{Epoch, hex};
 use strongroom_remote::ObjectName;
 
@@ -72,6 +73,37 @@ pub fn needs_name(id: &[u8; 16], number: u64) -> ObjectName {
 pub fn needs_of(name: &str) -> Option<([u8; 16], u64)> {
     let (id, number) = name.split_once('.')?;
     Some((hex::decode(id)?, publication_number(number)?))
+}
+
+/// The object of the address of an inbox whose token has that hash.
+#[must_use]
+pub fn address_name(hash: &[u8; 32]) -> ObjectName {
+    name(format!("addresses/{}", hex::encode(hash)))
+}
+
+/// The envelope of a deposit.
+#[must_use]
+pub fn deposit_name(deposit: DepositId) -> ObjectName {
+    name(format!("deposits/{}", hex::encode(&deposit.0)))
+}
+
+/// The deposit whose envelope is called `name` below its kind; `None` if none is.
+#[must_use]
+pub fn deposit_of(name: &str) -> Option<DepositId> {
+    hex::decode(name).map(DepositId)
+}
+
+/// The piece of that number of a deposit.
+#[must_use]
+pub fn piece_name(deposit: DepositId, run: RunId, number: u64) -> ObjectName {
+    let (deposit, run) = (hex::encode(&deposit.0), hex::encode(&run.0));
+    name(format!("pieces/{deposit}.{run}.{number:04}"))
+}
+
+/// The deposit of the piece that is called `name` below its kind; `None` if none is.
+#[must_use]
+pub fn piece_of(name: &str) -> Option<DepositId> {
+    deposit_of(name.split('.').next()?)
 }
 
 fn name(name: String) -> ObjectName {

@@ -140,7 +140,7 @@ impl Vault {
     }
 
     /// Whether a push to that remote would publish something.
-    fn is_waiting(&self, remote: u64) -> Result<bool> {
+    pub(crate) fn is_waiting(&self, remote: u64) -> Result<bool> {
         self.ask_for(&Request::Remote(RemoteRequest::IsWaiting { remote }))
     }
 }
@@ -164,6 +164,8 @@ struct Place {
     follower: Option<Follower>,
     /// Its disk can be unmounted between two looks: nothing of it is held open.
     is_folder: bool,
+    /// An inbox of the vault is there: nobody hears of deposits.
+    has_inbox: bool,
     /// The mark of the vault, and since when it is that.
     mark: (u64, Instant),
     /// Since when something changed that was not looked at.
@@ -191,6 +193,7 @@ impl Place {
             remote: None,
             follower: None,
             is_folder: Address::parse(&row.address).is_ok_and(|address| address.is_folder()),
+            has_inbox: false,
             mark: (0, now),
             changed: None,
             check_at: now,
@@ -223,7 +226,7 @@ impl Place {
     /// How long until it is asked again if nothing is heard of it.
     fn rest(&self, now: Instant, every: Duration) -> Duration {
         match self.follower.as_ref().map(Follower::works) {
-            Some(Works::Yes) => POLL_FOLLOWED,
+            Some(Works::Yes) if !self.has_inbox => POLL_FOLLOWED,
             _ => ((now - self.moved) / 10).clamp(POLL_MIN, every),
         }
     }
@@ -411,10 +414,13 @@ fn round(
     place.looked = Some(SystemTime::now());
     if polls && !is_waiting {
         vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
+        let waiting = vault.receive(&row, &*remote, &mut report.pulled, &mut told)?;
+        place.has_inbox = waiting.is_asked;
+        vault.clear_published(&row, &*remote, &waiting)?;
         return Ok((false, report));
     }
     let begun = Instant::now();
-    report = match vault.push_to(&row, &*remote, &mut told) {
+    report = match vault.push_and_clear(&row, &*remote, &mut told) {
         Ok(pushed) => SyncReport {
             pushed,
             ..SyncReport::default()

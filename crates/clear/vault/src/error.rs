@@ -191,6 +191,9 @@ pub enum Error {
         "one of the two versions is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
     )]
     ConflictOfDirectories,
+    /// Caller: something about an inbox or a deposit that cannot be; see the text.
+    #[error("{0}")]
+    Inbox(String),
     /// Somebody asked to stop.
     #[error("stopped; objects that have arrived are not sent again")]
     RemoteStopped,
@@ -445,10 +448,7 @@ impl Error {
 
     /// The same for errors of direct system calls.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |source| Self::Io {
-            what,
-            source: source.into(),
-        }
+        move |source| Self::io(what)(source.into())
     }
 }
 
@@ -565,10 +565,9 @@ impl Error {
             Self::UnknownFormat(_) | Self::NoLocks | Self::OwnerOnly(_) | Self::Provider(_) => {
                 Kind::Unsupported
             }
-            Self::RemoteName => Kind::InvalidInput,
+            Self::RemoteName | Self::NoConflict | Self::Inbox(_) => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
             Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
-            Self::NoConflict => Kind::InvalidInput,
             Self::ConflictOfDirectories => Kind::IsADirectory,
             Self::NothingInCommon | Self::DeviceReplaced => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),

@@ -89,6 +89,7 @@ impl Error {
             Self::Remote(_)
             | Self::UnknownRemote(_)
             | Self::RemoteName
+            | Self::Inbox(_)
             | Self::RemoteNameTaken(_)
             | Self::RemoteKept(_)
             | Self::RemoteNotCreateOnly

@@ -10,6 +10,7 @@ mod came;
 pub(crate) mod carry_out;
 pub(crate) mod content;
 mod copied;
+mod deposits;
 mod evict;
 pub(crate) mod hash;
 pub(crate) mod history;

@@ -1,4 +1,4 @@
-//! Lets the fuzzer of this repository reach the decoders of the owner's socket. Nothing else uses it.
+//! Lets the fuzzer of this repository reach the decoders of the owner's socket, and of the state of an inbox. Nothing else uses it.
 //!
 //! Takes   bytes as another process may send them
 //! Gives   whether they hold a message of one kind, with a function for each kind; examples of each kind
@@ -6,7 +6,10 @@
 
 use serde::Serialize;
 use strongroom_filesystem::{RenameMode, SetAttributes};
+use strongroom_format::Epoch;
+use strongroom_format::deposit::{AddressId, DepositId};
 
+use crate::inbox_state::{AddressEntry, InboxState, Received};
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
@@ -122,6 +125,40 @@ fn framed(message: &impl Serialize) -> Vec<u8> {
     let mut buffer = Vec::new();
     frame::encode(&mut buffer, message).expect("(seeds) holds: they are far shorter than a frame");
     buffer
+}
+
+/// States of an inbox: one with nothing, and one with addresses and deposits.
+#[must_use]
+pub fn inbox_states() -> Vec<Vec<u8>> {
+    let address = |id: u8| AddressEntry {
+        id: AddressId([id; 16]),
+        remote: [1; 16],
+        object: [2; 32],
+        epoch: Epoch(3),
+        label: "post".to_owned(),
+        created_s: 1_764_000_000,
+        is_withdrawn: id == 2,
+    };
+    let taking = |id: u8| Received {
+        deposit: DepositId([id; 16]),
+        node: 1 << 40,
+        is_settled: id == 7,
+    };
+    let full = InboxState {
+        addresses: vec![address(1), address(2)],
+        received: (0..20).map(taking).collect(),
+    };
+    vec![InboxState::default().encode(), full.encode()]
+}
+
+/// Whether `bytes` are the state of an inbox. Panics if they are not what it encodes to.
+#[must_use]
+pub fn is_inbox_state(bytes: &[u8]) -> bool {
+    let state = InboxState::decode(bytes);
+    if let Ok(state) = &state {
+        assert_eq!(state.encode(), bytes, "one encoding");
+    }
+    state.is_ok()
 }
 
 /// Whether `stream` begins with a frame that holds a client's greeting.

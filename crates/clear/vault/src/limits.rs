@@ -142,6 +142,18 @@ pub(crate) const NEEDS_END: std::time::Duration =
 pub(crate) const NEEDS_RENEWED: std::time::Duration =
     std::time::Duration::from_secs(30 * 24 * 60 * 60);
 
+/// A deposit of which a piece or the key is missing is set aside once it came so long ago; so long pieces without an envelope stay.     [12.6.3] [12.6.7]
+pub(crate) const DEPOSIT_GRACE: std::time::Duration =
+    std::time::Duration::from_secs(7 * 24 * 60 * 60);
+
+/// So long a deposit that was set aside stays at the remote.                                                [12.6.3]
+pub(crate) const SET_ASIDE_STAYS: std::time::Duration =
+    std::time::Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How often a process looks for pieces without an envelope.
+pub(crate) const PIECES_LOOKED_FOR: std::time::Duration =
+    std::time::Duration::from_secs(24 * 60 * 60);
+
 /// How many places can be pinned: each is looked through whenever content is to go.
 pub const PINS_MAX: usize = 1024;
 

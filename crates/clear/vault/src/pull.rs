@@ -62,6 +62,12 @@ pub struct PullReport {
     pub merged: u64,
     /// The paths of the first thousand of them.
     pub merged_paths: Vec<Vec<u8>>,
+    /// Deposits that came into `/Inbox`.
+    pub received: u64,
+    /// The paths of the first thousand of them.
+    pub received_paths: Vec<Vec<u8>>,
+    /// Deposits that did not come, with the reason, a line each; each is named once while the vault is open.
+    pub deposit_problems: Vec<String>,
 }
 
 /// What a sync did.
@@ -130,6 +136,7 @@ impl Vault {
         let (row, remote) = self.reach(name)?;
         let mut report = PullReport::default();
         self.pull_from(&row, &*remote, Reached::Now, &mut report, told)?;
+        self.receive(&row, &*remote, &mut report, told)?;
         Ok(report)
     }
 
@@ -158,10 +165,18 @@ impl Vault {
         for _ in 0..ROUNDS {
             let row = self.remote_row(number)?;
             let pulled = &mut report.pulled;
-            let look = self.pull_from(&row, remote, Reached::Now, pulled, told)?;
+            let mut look = self.pull_from(&row, remote, Reached::Now, pulled, told)?;
+            let before = pulled.received;
+            let waiting = self.receive(&row, remote, pulled, told)?;
+            if pulled.received > before {
+                // That took a while.
+                look = Look::Lists;
+            }
+            let published = self.inbox_to_publish()?;
             match self.push_knowing(&row, remote, (look, Pruning::IfDue), told) {
                 Ok((pushed, _)) => {
                     report.pushed = pushed;
+                    self.clear_inbox(&row, remote, &waiting, &published)?;
                     return Ok(report);
                 }
                 Err(Error::RemoteAhead) => {}

@@ -102,7 +102,7 @@ impl Vault {
     ) -> Result<PushReport> {
         let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
-        self.push_to(&row, &*remote, told)
+        self.push_and_clear(&row, &*remote, told)
     }
 
     /// Lets a publication of this vault name that many objects at most, so that tests see many of them in one push.

@@ -39,14 +39,14 @@ pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
 use crate::request::remote::{
-    JoinedFields, LoginFields, PublicationFields, PushFields, RemoteFields, RemoteRequest,
-    SegmentFields, VaultObject,
+    DepositFields, JoinedFields, LoginFields, PublicationFields, PushFields, RemoteFields,
+    RemoteRequest, SegmentFields, VaultObject,
 };
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 34;
+pub(crate) const PROTOCOL: u32 = 35;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -376,6 +376,7 @@ responses! {
     Publication(PublicationFields),
     Joined(JoinedFields),
     Login(Option<LoginFields>),
+    Deposit(DepositFields),
     ;
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,

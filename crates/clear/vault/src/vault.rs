@@ -13,6 +13,7 @@ use strongroom_filesystem::{
 
 use crate::directory::Directory;
 use crate::file::{File, FileOptions};
+use crate::inbox_looks::InboxLooks;
 use crate::join::{Joining, SecretSource};
 use crate::limits::PUSH_PAGE;
 use crate::observer::{Observer, Subscription};
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) push_page: AtomicU64,
     /// What pulls from remotes left until others have ended their pushes.
     pub(crate) waits: Mutex<HashMap<u64, Waits>>,
+    /// What was looked at of inboxes, and said.
+    pub(crate) inbox: Mutex<InboxLooks>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
     /// Owners that have gone: what they acknowledged may be lost.
@@ -201,6 +204,7 @@ impl Vault {
             remote_turns: RemoteTurns::default(),
             push_page: AtomicU64::new(PUSH_PAGE as u64),
             waits: Mutex::default(),
+            inbox: Mutex::default(),
             lock_turn: Mutex::default(),
             gone: Mutex::default(),
             close_turn: Mutex::default(),

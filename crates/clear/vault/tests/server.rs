@@ -52,7 +52,7 @@ impl Served {
     /// Runs the server on another state of its folder.
     fn serve(&mut self, folder: PathBuf, listen: &str) {
         let settings = Settings {
-            folder,
+            storage: folder.into(),
             listen: listen.parse().unwrap(),
             tls: Tls::SelfSigned,
             metrics: None,

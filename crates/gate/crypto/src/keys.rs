@@ -68,6 +68,8 @@ purposes! {
     PairingRequest = "strongroom format 1 2026-11-25 pairing request",
     /// From the same: what seals the answer of the old one.
     PairingAnswer = "strongroom format 1 2026-11-25 pairing answer",
+    /// From an epoch key and the id of an address: the X-Wing decapsulation key of that address of the inbox.
+    InboxKem = "strongroom format 1 2026-11-27 inbox x-wing",
 }
 
 /// Derives the key for `purpose` from `secret`, which must not be guessable.

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod content_hash;
+mod deposit;
 mod fingerprint;
 mod keyring;
 pub mod keys;
@@ -38,6 +39,9 @@ pub use pool::Pool;
 pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom, noise};
 pub use wiped_stack::on_wiped_stack;
+
+// Inbox: spec/12-inbox.md.
+pub use deposit::{DepositInfo, DepositSealer, OpenDepositError, OpenedDeposit, SealDepositError};
 
 // Keys and trust: spec/1-keys.md.
 pub use fingerprint::Fingerprint;

@@ -92,6 +92,8 @@ pub enum Kind {
     Pairing = 17,
     /// What passphrase slots take, withheld from remotes.
     WithheldSlots = 18,
+    /// A piece of what somebody deposited in an inbox.
+    Deposit = 19,
 }
 
 impl Kind {
@@ -114,6 +116,7 @@ impl Kind {
         Self::VerifyState,
         Self::Pairing,
         Self::WithheldSlots,
+        Self::Deposit,
     ];
 
     /// The number that stands for it in the format.

@@ -8,6 +8,7 @@
 
 pub mod block;
 pub mod cbor;
+pub mod deposit;
 pub mod error;
 pub mod header;
 mod header_json;

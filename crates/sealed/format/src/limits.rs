@@ -99,3 +99,18 @@ pub const ARGON2_LANES_MAX: u32 = 16;
 ///
 /// About a minute of a slow processor: a hostile header cannot hold an opener longer.
 pub const ARGON2_WORK_KIB_MAX: u64 = 64 * 1024 * 1024;
+
+/// Bytes of the envelope of a deposit: one sector, whatever is in it.
+pub const ENVELOPE_BYTES: usize = SECTOR_BYTES;
+
+/// Bytes of content in each piece of a deposit but the last.
+pub const DEPOSIT_PIECE_BYTES: usize = 1024 * 1024;
+
+/// The longest deposit, in bytes of content: as much as one transaction of a vault takes in.
+pub const DEPOSIT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// The longest name of a deposit, in bytes; whoever takes it in cuts it to what a directory can have.
+pub const DEPOSIT_NAME_BYTES_MAX: usize = 1024;
+
+/// What a depositor says of who they are, in bytes of UTF-8, at most.
+pub const DEPOSITOR_BYTES_MAX: usize = 128;

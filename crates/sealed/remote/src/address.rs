@@ -19,6 +19,7 @@ use crate::cloud::{Cloud, explain};
 use crate::cloud_client::Connector;
 use crate::error::{Error, Result};
 use crate::folder_remote::FolderRemote;
+use crate::inbox_door::InboxDoor;
 use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
 use crate::pinned::Fingerprint;
 use crate::protocol::{TOKEN_BYTES_MAX, is_part};
@@ -202,6 +203,17 @@ impl Address {
         matches!(self.place, Place::Folder(_))
     }
 
+    /// What opens the store of a URL with `s3:`, and the path in it: for a server that keeps objects there. `None` for any other remote.
+    /// Credentials come from the URL, or else from the environment. Options that are given later would replace whether TLS may be missing.
+    #[must_use]
+    pub fn s3(&self, options: ClientOptions) -> Option<(AmazonS3Builder, Path)> {
+        let Place::Store(Scheme::S3, url) = &self.place else {
+            return None;
+        };
+        let below = Path::parse(url.path().trim_matches('/')).ok()?;
+        Some((s3(url, options), below))
+    }
+
     /// The remote. Object stores are reached at the first request.
     ///
     /// Credentials that the URL does not hold are taken from the environment, as the tools of each store do.
@@ -222,7 +234,11 @@ impl Address {
         };
         let bucket = url.host_str().unwrap_or_default();
         let store: object_store::Result<Box<dyn ObjectStore>> = match scheme {
-            Scheme::S3 => s3(url, bucket),
+            Scheme::S3 => s3(url, client())
+                .with_http_connector(Connector)
+                .with_retry(retry())
+                .build()
+                .map(|store| Box::new(store) as _),
             Scheme::Google => GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
                 .with_client_options(client())
@@ -242,6 +258,44 @@ impl Address {
             Error::Address("the path in the URL has parts that no object name may have".into())
         })?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
+    }
+}
+
+impl Address {
+    /// The inbox at a server, whose address this is.
+    ///
+    /// # Errors
+    /// `Address` if it is none of a server; `Refused` if there is no token.
+    pub fn open_inbox(&self) -> Result<InboxDoor> {
+        let Place::Server(url) = &self.place else {
+            let why = "this is not the address of an inbox, which looks like https://sra-…@server/account/vault";
+            return Err(Error::Address(why.to_owned()));
+        };
+        let token = token(url).ok_or_else(|| {
+            Error::Refused(format!(
+                "the address of an inbox has a token, as in https://sra-…@server/account/vault: write it there, or into {TOKEN}"
+            ))
+        })?;
+        Ok(InboxDoor::new(server_with(url, &token)?, token))
+    }
+
+    /// Whether it is a vault at a Strongroom server.
+    #[must_use]
+    pub const fn is_server(&self) -> bool {
+        matches!(self.place, Place::Server(_))
+    }
+
+    /// The URL of the same vault with that token in the place of its own; `None` if it is none of a server.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Option<String> {
+        let Place::Server(url) = &self.place else {
+            return None;
+        };
+        let mut url = url.clone();
+        // A server has a host, so that its URL can have a user.
+        url.set_password(None).ok()?;
+        url.set_username(token).ok()?;
+        Some(url.into())
     }
 }
 
@@ -300,25 +354,30 @@ fn check_server(url: &Url) -> Result<()> {
 
 /// The vault at a server.
 fn server(url: &Url) -> Result<Arc<dyn Remote>> {
+    let token = token(url).ok_or_else(|| {
+        Error::Refused(format!(
+            "the server needs a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
+        ))
+    })?;
+    Ok(Arc::new(server_with(url, &token)?))
+}
+
+/// The token in the URL, or in the environment.
+fn token(url: &Url) -> Option<String> {
     let mut token = decoded(url.username());
     if token.is_empty() {
         token = std::env::var(TOKEN).unwrap_or_default();
     }
-    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
-        return Err(Error::Refused(format!(
-            "the server needs a token: write it into the URL, https://TOKEN@server/account/vault, or into {TOKEN}"
-        )));
-    }
+    (!token.is_empty() && token.len() <= TOKEN_BYTES_MAX).then_some(token)
+}
+
+/// The vault at a server, for who shows that token.
+fn server_with(url: &Url, token: &str) -> Result<ServerRemote> {
     let fingerprint = option(url, FINGERPRINT).and_then(|text| Fingerprint::parse(&text));
     let mut bare = without_user(url.clone());
     bare.set_path("/");
     let path = url.path().trim_start_matches('/');
-    Ok(Arc::new(ServerRemote::new(
-        &bare,
-        path,
-        &token,
-        fingerprint,
-    )?))
+    ServerRemote::new(&bare, path, token, fingerprint)
 }
 
 fn option(url: &Url, wanted: &str) -> Option<String> {
@@ -328,12 +387,10 @@ fn option(url: &Url, wanted: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
-fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
+fn s3(url: &Url, options: ClientOptions) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env()
-        .with_bucket_name(bucket)
-        .with_client_options(client())
-        .with_http_connector(Connector)
-        .with_retry(retry());
+        .with_bucket_name(url.host_str().unwrap_or_default())
+        .with_client_options(options);
     if let Some(region) = option(url, "region") {
         builder = builder.with_region(region);
     }
@@ -348,7 +405,7 @@ fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
             .with_access_key_id(decoded(url.username()))
             .with_secret_access_key(decoded(url.password().unwrap_or_default()));
     }
-    builder.build().map(|store| Box::new(store) as _)
+    builder
 }
 
 /// A part of a URL without its percent signs.

@@ -15,6 +15,8 @@
 //! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
 //! | `POST challenge` | `ChallengeDocument`; `NoHeader` if nobody can log in yet |
 //! | `POST login`, a `LoginDocument` | `PassDocument`: later requests carry its token; `POST challenge` and `POST login` carry the token of the account |
+//! | `GET inbox` | the object of the address whose token the request carries; `PUT inbox/NAME` carries the same token |
+//! | `PUT inbox/NAME`, with `HASH_HEADER` | 201: `deposits/NAME`, or for a name with dots `pieces/NAME`, is created; `AlreadyThere` |
 //!
 //! A refusal has its code in `REFUSAL_HEADER`, and a `Problem` as its body. `server_remote.rs` turns it into an `Error`. `operations.rs`
 //! of the server says which request gets which refusal. The server serves the same list as an OpenAPI document at `/v1/openapi.json`.
@@ -61,6 +63,15 @@ pub const PAIRING_BYTES_MAX: u64 = 16 << 10;
 
 /// … and is created while there are fewer than so many.
 pub const PAIRING_OBJECTS_MAX: usize = 64;
+
+/// The longest object of an address of an inbox, in bytes.                                             [12.1]
+pub const ADDRESS_OBJECT_BYTES_MAX: u64 = 2048;
+
+/// The longest object that a depositor creates, in bytes: a piece of a mebibyte, and what is around it.
+pub const DEPOSIT_OBJECT_BYTES_MAX: u64 = (1 << 20) + (64 << 10);
+
+/// The most deposits that wait in the inbox of a vault, and that a device looks at in one pull.              [12.6.7]
+pub const INBOX_DEPOSITS_MAX: usize = 1000;
 
 /// The longest token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 200;
@@ -198,6 +209,10 @@ refusals! {
     Slow 408 "slow" "no data arrived for too long"
     /// Too much at once.
     Busy 503 "busy" "the server is overloaded"
+    /// The database of the server is away.
+    DatabaseAway 503 "database-away" "the server cannot reach its database for now"
+    /// Where the server stores objects is away.
+    ObjectsAway 503 "objects-away" "the server cannot reach its object store for now"
     /// The account has no bytes left.
     BytesUsed 507 "bytes-used" "the account has no space left for this: remove something, or ask the operator of the server for more"
     /// The account has no objects left.
@@ -206,6 +221,12 @@ refusals! {
     VaultsUsed 507 "vaults-used" "the account may have no more vaults"
     /// The disk of the server is full.
     DiskFull 507 "disk-full" "the disk of the server is full"
+    /// The token is that of no address of the inbox, or not any more.
+    NoAddress 401 "no-address" "this is not an address of an inbox, or it was withdrawn: ask the owner of the vault for a new one"
+    /// More waits in the inbox already than may.
+    InboxFull 507 "inbox-full" "the inbox has no room left: try again after the owner of the vault has synced a device"
+    /// Too many deposits came by one address.
+    TooMany 429 "too-many" "too many deposits in a short time: try again in a minute"
     /// The server failed.
     Failed 500 "failed" "the server failed; its log says why"
 }

@@ -15,9 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE,
-};
+use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -36,6 +34,7 @@ use crate::object_name::ObjectName;
 use crate::pinned::{self, Fingerprint};
 use crate::protocol::{HASH_HEADER, Newest, Page, REFUSAL_HEADER, Refusal, VERSION, WAIT_S_MAX};
 use crate::remote::{Created, Listed, Remote, Waited};
+use crate::response::{first_byte, words_of};
 use crate::server_login::{Asks, Login, NoLogin, name_of};
 use crate::upload::Sent;
 
@@ -215,13 +214,22 @@ impl ServerRemote {
     }
 
     fn put(&self, name: &ObjectName, bytes: &Bytes) -> Result<Created> {
+        let created = self.put_at(&format!("objects/{name}"), bytes)?;
+        if created == Created::New && name.split().0 == Some("headers") {
+            self.login.ask_again();
+        }
+        Ok(created)
+    }
+
+    /// Creates what is at that path below the vault.
+    pub(crate) fn put_at(&self, below: &str, bytes: &Bytes) -> Result<Created> {
         let hash = blake3::hash(bytes).to_hex();
         let created = self.persist(async |pass| {
             let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             let request = self
-                .object(pass, Method::PUT, name)
+                .request(pass, Method::PUT, below, &[])
                 .headers(headers)
                 .header(HASH_HEADER, hash.as_str())
                 .body(sent.body_of(bytes.clone()));
@@ -229,15 +237,19 @@ impl ServerRemote {
             refused(answer.ok_or_else(silent)?.map_err(passing)?)
         });
         match created {
-            Ok(_) => {
-                if name.split().0 == Some("headers") {
-                    self.login.ask_again();
-                }
-                Ok(Created::New)
-            }
+            Ok(_) => Ok(Created::New),
             Err(Stop::Refused(Refusal::AlreadyThere)) => Ok(Created::AlreadyThere),
             Err(stop) => Err(stop.into()),
         }
+    }
+
+    /// What is at that path below the vault: at most `bytes_max` bytes, and one more if it has more.
+    pub(crate) fn read_at(&self, below: &str, bytes_max: u64) -> Result<Vec<u8>> {
+        let read = self.persist(async |pass| {
+            let request = self.request(pass, Method::GET, below, &[]);
+            collect(self.answer(request).await?, bytes_max).await
+        });
+        Ok(read?)
     }
 
     /// Bytes of an object, at most `bytes_max` and one more if it has more.
@@ -360,15 +372,17 @@ impl From<Stop> for Error {
             | Refusal::WrongLogin
             | Refusal::OtherVault
             | Refusal::OtherServer
-            | Refusal::OnlyDevices => Self::Refused(title),
+            | Refusal::OnlyDevices
+            | Refusal::NoAddress => Self::Refused(title),
             Refusal::DeviceRemoved => Self::DeviceRemoved,
             // Its records end elsewhere, or it was added beside what the server has noted.
             Refusal::OtherMembers | Refusal::NotMember => Self::OtherMembers,
-            Refusal::BytesUsed | Refusal::ObjectsUsed | Refusal::VaultsUsed => Self::Quota(title),
+            Refusal::BytesUsed
+            | Refusal::ObjectsUsed
+            | Refusal::VaultsUsed
+            | Refusal::InboxFull => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
-            Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
-                Self::Unreachable(title)
-            }
+            refusal if is_passing(refusal) => Self::Unreachable(title),
             _ => Self::Other(title),
         }
     }
@@ -512,22 +526,19 @@ fn refused(answer: Response) -> Tried<Response> {
             });
         }
     };
-    match refusal {
-        Refusal::Busy | Refusal::Slow | Refusal::Failed | Refusal::Length | Refusal::Hash => {
-            Err(Failure::Passing(Stop::Refused(refusal).into()))
-        }
-        refusal => Err(Failure::Refused(refusal)),
-    }
+    Err(match is_passing(refusal) {
+        true => Failure::Passing(Stop::Refused(refusal).into()),
+        false => Failure::Refused(refusal),
+    })
 }
 
-/// The first byte of the object that an answer has.
-fn first_byte(answer: &Response) -> Option<u64> {
-    if answer.status() != StatusCode::PARTIAL_CONTENT {
-        return Some(0);
-    }
-    let range = answer.headers().get(CONTENT_RANGE)?.to_str().ok()?;
-    let (first, _) = range.strip_prefix("bytes ")?.split_once('-')?;
-    first.parse().ok()
+/// Whether the same request may succeed a moment later.
+const fn is_passing(refusal: Refusal) -> bool {
+    use Refusal::{Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow, TooMany};
+    matches!(
+        refusal,
+        Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash | TooMany
+    )
 }
 
 /// At most `bytes_max` bytes of an answer, and one more if it has more.
@@ -570,20 +581,4 @@ fn passing(error: reqwest::Error) -> Failure {
         return Failure::Final(Error::Refused(text));
     }
     Failure::Passing(Error::Unreachable(words))
-}
-
-/// What failed, from the inside out: the innermost text says most, and holds no URL.
-fn words_of(error: &reqwest::Error) -> String {
-    let mut words = String::from("the request failed");
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        words = inner.to_string();
-        source = inner.source();
-    }
-    let first = words.lines().next().unwrap_or_default();
-    first
-        .chars()
-        .filter(|one| !one.is_control())
-        .take(300)
-        .collect()
 }

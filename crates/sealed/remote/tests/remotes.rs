@@ -1,16 +1,34 @@
-//! The behaviour of every remote, checked for two kinds: a folder, and a store of the crate `object_store` (in memory).
+//! The behaviour of every remote, checked for three kinds: a folder, a store of the crate `object_store` (in memory), and an S3 server, if
+//! `tools/server_test.py` has started one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod contract;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::name;
 use strongroom_remote::{Address, Created, Limited, Pace, Rates, Remote, memory};
+use url::Url;
 
 fn folder(place: &tempfile::TempDir) -> Arc<dyn Remote> {
     let address = Address::parse(&format!("folder:{}", place.path().display())).unwrap();
     address.open().unwrap()
+}
+
+/// An empty place at the S3 server that the environment names; `None`, and a word, if it names none.
+fn s3() -> Option<Arc<dyn Remote>> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Ok(url) = std::env::var("STRONGROOM_TEST_S3") else {
+        let required = std::env::var_os("STRONGROOM_TEST_SCALED");
+        assert!(required.is_none(), "STRONGROOM_TEST_S3 is not set");
+        eprintln!("skipped: an S3 server; tools/server_test.py starts one");
+        return None;
+    };
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut url = Url::parse(&url).unwrap();
+    url.set_path(&format!("/remote-{}-{number}", std::process::id()));
+    Some(Address::parse(url.as_str()).unwrap().open().unwrap())
 }
 
 /// Runs `check` with an empty remote of each kind.
@@ -18,6 +36,9 @@ fn each(check: impl Fn(&dyn Remote)) {
     let place = tempfile::tempdir().unwrap();
     check(&*folder(&place));
     check(&*memory().unwrap());
+    if let Some(remote) = s3() {
+        check(&*remote);
+    }
     // So fast that nobody waits.
     let rates = Rates {
         up: Some(1 << 40),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use strongroom_remote::protocol::{PROBLEM_TYPE, REFUSAL_HEADER, Refusal};
 
 use crate::error::Error;
+use crate::limits::DEPOSIT_EVERY_S;
 use crate::request_log;
 
 /// What a handler gives instead of an answer.
@@ -44,12 +45,22 @@ impl IntoResponse for Refused {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         headers.insert(REFUSAL_HEADER, HeaderValue::from_static(refusal.code()));
         match refusal {
-            Refusal::NoToken | Refusal::WrongToken | Refusal::LoginNeeded | Refusal::LoginOver => {
+            Refusal::NoToken
+            | Refusal::WrongToken
+            | Refusal::NoAddress
+            | Refusal::LoginNeeded
+            | Refusal::LoginOver => {
                 let scheme = HeaderValue::from_static("Bearer realm=\"strongroom\"");
                 headers.insert(WWW_AUTHENTICATE, scheme);
             }
             Refusal::Busy => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            Refusal::DatabaseAway | Refusal::ObjectsAway => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+            }
+            Refusal::TooMany => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(DEPOSIT_EVERY_S));
             }
             _ => {}
         }

@@ -35,32 +35,34 @@ use crate::answers::{Refused, document};
 use crate::authority::{Asked, Authority};
 use crate::download::{bytes_of, range_of};
 use crate::error::Error;
-use crate::files::Incoming;
 use crate::followers::Followers;
 use crate::ledger::Found;
 use crate::limits::{
-    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DOCUMENTS, DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE,
-    TURNS, TURNS_OF_ACCOUNT,
+    CHAINS, CHAINS_OF_ACCOUNT, CHALLENGE, DEPOSIT_TURNS, DEPOSIT_TURNS_OF_ACCOUNT, DOCUMENTS,
+    DOCUMENTS_OF_ACCOUNT, LOGIN, SIGN_OF_LIFE, TURNS, TURNS_OF_ACCOUNT,
 };
 use crate::login::At;
 use crate::logins::LoggedIn;
 use crate::metrics::{Metrics, Moment};
 use crate::names::Names;
+use crate::objects::Incoming;
 use crate::request_log;
 use crate::rights::{Deed, Kind};
-use crate::store::{Store, is_header};
+use crate::store::{Opened, Store, is_header};
 use crate::turns::Turns;
 use crate::upload::{Said, Upload, apart, whole};
 
 /// What answers requests.
 pub(crate) struct App {
-    store: Arc<Store>,
-    followers: Followers,
+    pub(crate) store: Arc<Store>,
+    pub(crate) followers: Arc<Followers>,
     uploads: Turns,
     downloads: Turns,
     /// To send the document of a login, and to have a chain of members verified.
     documents: Turns,
     chains: Turns,
+    /// For whoever has an address of an inbox.
+    pub(crate) deposits: Turns,
     authority: Authority,
     names: Names,
     /// True once the server ends.
@@ -79,7 +81,7 @@ struct Name(String);
 /// The form of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Answer = Result<Response, Refused>;
+pub(crate) type Answer = Result<Response, Refused>;
 
 impl App {
     pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
@@ -87,11 +89,12 @@ impl App {
         Arc::new(Self {
             authority: Authority::new(Arc::clone(&store)),
             store,
-            followers: Followers::default(),
+            followers: Arc::default(),
             uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             downloads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
             documents: Turns::new(DOCUMENTS_OF_ACCOUNT, DOCUMENTS),
             chains: Turns::new(CHAINS_OF_ACCOUNT, CHAINS),
+            deposits: Turns::new(DEPOSIT_TURNS_OF_ACCOUNT, DEPOSIT_TURNS),
             names,
             ending,
             requests: AtomicU64::new(0),
@@ -149,10 +152,10 @@ pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Nex
 
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     let store = Arc::clone(&app.store);
-    let is_usable = apart(move || Ok(store.is_usable())).await?;
-    match is_usable && !*app.ending.borrow() {
-        true => Ok("ready\n".into_response()),
-        false => Err(Refusal::Busy.into()),
+    apart(move || store.check_usable()).await?;
+    match *app.ending.borrow() {
+        false => Ok("ready\n".into_response()),
+        true => Err(Refusal::Busy.into()),
     }
 }
 
@@ -161,7 +164,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let totals = apart(move || store.ledger.totals()).await?;
     let moment = Moment {
         followers: app.followers.count(),
-        uploads: app.uploads.taken(),
+        uploads: app.uploads.taken() + app.deposits.taken(),
         downloads: app.downloads.taken(),
         totals,
     };
@@ -214,7 +217,7 @@ pub(crate) async fn create_object(
         Ok(turn) => turn,
         Err(refusal) => return Err(upload.refuse(refusal).await),
     };
-    let incoming = upload.into_file(&app.store.files, said).await?;
+    let incoming = upload.into_file(&app.store.objects, said).await?;
     let chain = match is_header(&name) {
         true => Some(app.chains.take(by.key.account).await?),
         false => None,
@@ -245,18 +248,27 @@ pub(crate) async fn read_object(
         return Ok(named(answer, account));
     }
     let turn = app.downloads.take(vault.account).await?;
-    let read = apart(move || store.read(&vault, &name)).await?;
-    let (found, file) = read.ok_or(Refusal::NoObject)?;
-    let (range, status) = match headers.get(RANGE) {
-        None => (0..found.len, StatusCode::OK),
-        Some(range) => match range_of(range, found.len)? {
-            Some(range) => (range, StatusCode::PARTIAL_CONTENT),
-            None => (0..found.len, StatusCode::OK),
-        },
+    let asked = headers.get(RANGE).cloned();
+    let read = apart(move || {
+        let part = |len| match &asked {
+            None => Ok(None),
+            Some(range) => range_of(range, len),
+        };
+        store.read(&vault, &name, part)
+    });
+    let Opened {
+        found,
+        part,
+        content,
+    } = read.await?.ok_or(Refusal::NoObject)?;
+    let status = match part {
+        Some(_) => StatusCode::PARTIAL_CONTENT,
+        None => StatusCode::OK,
     };
+    let range = part.unwrap_or(0..found.len);
     app.metrics.sent(range.end - range.start);
     let mut answer = head(&found, range.clone(), status);
-    *answer.body_mut() = bytes_of(file, range, turn);
+    *answer.body_mut() = bytes_of(content, range, turn);
     Ok(named(answer, account))
 }
 
@@ -392,9 +404,12 @@ pub(crate) async fn challenge(
         .authority
         .before_login(&headers, &account, &vault)
         .await?;
-    let (store, of_store) = (Arc::clone(&app.store), key.clone());
-    let records = apart(move || store.records_noted(&of_store)).await?;
-    let issued = app.authority.logins.challenge(&key, Instant::now())?;
+    let (store, logins) = (Arc::clone(&app.store), Arc::clone(&app.authority.logins));
+    let challenged = apart(move || {
+        let records = store.records_noted(&key)?;
+        Ok((records, logins.challenge(&key, Instant::now())?))
+    });
+    let (records, issued) = challenged.await?;
     let challenge = ChallengeDocument {
         nonce: encoded(&issued.nonce),
         issued_s: issued.issued_s,
@@ -419,10 +434,9 @@ pub(crate) async fn log_in(
     let came = whole(body, LOGIN_BYTES_MAX).await?;
     let login: LoginDocument = serde_json::from_slice(&came).map_err(|_| Refusal::Parameter)?;
     let (nonce, signed) = login.signed().ok_or(Refusal::Parameter)?;
-    let issued = app
-        .authority
-        .logins
-        .answered(&nonce, &key, Instant::now())?;
+    let (logins, of_logins) = (Arc::clone(&app.authority.logins), key.clone());
+    let answered = apart(move || logins.answered(&nonce, &of_logins, Instant::now()));
+    let issued = answered.await?;
     if !app.names.has(&login.server) {
         return Err(Refusal::OtherServer.into());
     }
@@ -445,7 +459,8 @@ pub(crate) async fn log_in(
         vault: key,
         account_token,
     };
-    let pass = app.authority.logins.begin(login, Instant::now())?;
+    let logins = Arc::clone(&app.authority.logins);
+    let pass = apart(move || logins.begin(login, Instant::now())).await?;
     let pass = PassDocument {
         token: pass.reveal().to_owned(),
         valid_s: LOGIN.as_secs(),
@@ -493,7 +508,7 @@ fn number(text: Option<String>) -> Result<u64, Refusal> {
 }
 
 /// The answer with the name of the account, for the log.
-fn named(mut answer: Response, account: String) -> Response {
+pub(crate) fn named(mut answer: Response, account: String) -> Response {
     answer.extensions_mut().insert(Name(account));
     answer
 }

@@ -24,7 +24,7 @@ use crate::upload::apart;
 /// What knows the accounts, and who is logged in.
 pub(crate) struct Authority {
     store: Arc<Store>,
-    pub(crate) logins: Logins,
+    pub(crate) logins: Arc<Logins>,
 }
 
 /// What a request shows.
@@ -63,10 +63,8 @@ impl Asked {
 
 impl Authority {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self {
-            store,
-            logins: Logins::default(),
-        }
+        let logins = Arc::new(Logins::of(&store));
+        Self { store, logins }
     }
 
     /// The account in the path, whose token the request shows, or that of a login there.
@@ -80,26 +78,27 @@ impl Authority {
 
     async fn known(&self, shown: ShownToken, account: &str) -> Result<Known, Refused> {
         let ShownToken { token, is_login } = shown;
-        let login = match is_login {
-            true => Some(self.logins.login(token, Instant::now())?),
-            false => None,
-        };
+        let (store, logins) = (Arc::clone(&self.store), Arc::clone(&self.logins));
         let account = account.to_owned();
-        if !is_part(&account) {
-            return Err(Refusal::Name.into());
-        }
-        let of_account = login.as_ref().map_or(token, |one| one.account_token);
-        let store = Arc::clone(&self.store);
-        let found = apart(move || store.authorise(of_account, &account)).await;
-        match found {
-            Ok(account) => Ok(Known {
-                account,
+        let found = apart(move || {
+            let login = match is_login {
+                true => Some(logins.login(token, Instant::now())?),
+                false => None,
+            };
+            if !is_part(&account) {
+                return Err(Refusal::Name.into());
+            }
+            let of_account = login.as_ref().map_or(token, |one| one.account_token);
+            Ok(Known {
+                account: store.authorise(of_account, &account)?,
                 token,
                 login,
-            }),
+            })
+        });
+        match found.await {
             // The account has another token since.                                             [11.11.9]
             Err(Refused(Refusal::WrongToken)) if is_login => Err(Refusal::LoginOver.into()),
-            Err(refused) => Err(refused),
+            found => found,
         }
     }
 
@@ -181,7 +180,7 @@ impl ShownToken {
     }
 }
 
-fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
+pub(crate) fn token_of(headers: &HeaderMap) -> Result<&str, Refusal> {
     let value = headers.get(AUTHORIZATION).ok_or(Refusal::NoToken)?;
     let token = value.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;

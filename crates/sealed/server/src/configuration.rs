@@ -7,22 +7,39 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use object_store::ClientOptions;
 use serde::Deserialize;
+use strongroom_remote::Address;
 
 use crate::error::{Error, Result};
-use crate::limits::CONFIGURATION_BYTES_MAX;
+use crate::limits::{CONFIGURATION_BYTES_MAX, DATABASE_CONNECTIONS, DATABASE_CONNECTIONS_MAX};
 use crate::server::Settings;
+use crate::storage::{Shared, Storage};
 use crate::tls::Tls;
 
 /// Where a server listens if nothing says so.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
+/// What the environment says beside the command line: here a password can be, which everybody sees on a command line.
+const DATABASE: &str = "STRONGROOM_SERVER_DATABASE";
+const DATABASE_CA: &str = "STRONGROOM_SERVER_DATABASE_CA";
+const CONNECTIONS: &str = "STRONGROOM_SERVER_DATABASE_CONNECTIONS";
+const OBJECTS: &str = "STRONGROOM_SERVER_OBJECTS";
+
 /// Settings, each of which may be missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     /// The folder of the server.
     pub folder: Option<PathBuf>,
+    /// The URL of a database of PostgreSQL, in the place of a folder.
+    pub database: Option<String>,
+    /// Certificates in PEM that sign that of the database.
+    pub database_ca: Option<PathBuf>,
+    /// Connections to the database, at most.
+    pub database_connections: Option<usize>,
+    /// The URL of a place in S3 for the bytes of objects, with the database.
+    pub objects: Option<String>,
     /// Where it listens.
     pub listen: Option<SocketAddr>,
     /// A certificate in PEM.
@@ -37,7 +54,47 @@ pub struct Configuration {
     pub names: Option<Vec<String>>,
 }
 
+impl std::fmt::Debug for Configuration {
+    /// Nothing of the URLs: they have passwords.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Configuration")
+            .field("folder", &self.folder)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Configuration {
+    /// Those that only the environment has, of all that may be there.
+    ///
+    /// # Errors
+    /// `Configuration` for a number that is none.
+    pub fn environment() -> Result<Self> {
+        let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let connections = said(CONNECTIONS).map(|number| number.parse::<usize>());
+        let connections = connections
+            .transpose()
+            .map_err(|_| Error::Configuration(format!("{CONNECTIONS} is not a number")))?;
+        Ok(Self {
+            database: said(DATABASE),
+            database_ca: said(DATABASE_CA).map(PathBuf::from),
+            database_connections: connections,
+            objects: said(OBJECTS),
+            ..Self::default()
+        })
+    }
+
+    /// Where the server stores everything that `path` names: a folder, or a file with settings. The environment goes before the file.
+    ///
+    /// # Errors
+    /// As `read` and `settings`.
+    pub fn storage_at(path: &Path) -> Result<Storage> {
+        match path.is_file() {
+            true => Self::environment()?.or(Self::read(path)?).storage(),
+            false => Ok(Storage::from(path)),
+        }
+    }
+
     /// Those in the file at `path`.
     ///
     /// # Errors
@@ -53,7 +110,12 @@ impl Configuration {
             return Err(about(&"the file is too long"));
         }
         let text = std::fs::read_to_string(path).map_err(|error| about(&error))?;
-        toml_edit::de::from_str(&text).map_err(|error| about(&error))
+        // Not the lines around it, which may have a password.
+        toml_edit::de::from_str(&text).map_err(|error: toml_edit::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            about(&format!("{} in line {line}", error.message()))
+        })
     }
 
     /// These settings; where one is missing, that of `others`.
@@ -61,6 +123,10 @@ impl Configuration {
     pub fn or(self, others: Self) -> Self {
         Self {
             folder: self.folder.or(others.folder),
+            database: self.database.or(others.database),
+            database_ca: self.database_ca.or(others.database_ca),
+            database_connections: self.database_connections.or(others.database_connections),
+            objects: self.objects.or(others.objects),
             listen: self.listen.or(others.listen),
             certificate: self.certificate.or(others.certificate),
             key: self.key.or(others.key),
@@ -70,12 +136,48 @@ impl Configuration {
         }
     }
 
+    /// Where a server stores everything.
+    ///
+    /// # Errors
+    /// `Configuration` if that is not said, or said twice.
+    pub fn storage(&self) -> Result<Storage> {
+        let wrong = |what: &str| Err(Error::Configuration(what.to_owned()));
+        let (database, objects) = match (&self.folder, &self.database, &self.objects) {
+            (Some(folder), None, None) => return Ok(Storage::Folder(folder.clone())),
+            (None, Some(database), Some(objects)) => (database, objects),
+            (None, None, None) => {
+                return wrong(
+                    "the folder of the server is missing: name it on the command line, or as `folder` in the file",
+                );
+            }
+            (Some(_), ..) => return wrong("`folder` contradicts `database` and `objects`"),
+            _ => return wrong("`database` and `objects` are needed together"),
+        };
+        let connections = self.database_connections.unwrap_or(DATABASE_CONNECTIONS);
+        // One is held while another is needed by who looks after everything.
+        if !(2..=DATABASE_CONNECTIONS_MAX).contains(&connections) {
+            return wrong("`database_connections` has to be between 2 and 1000");
+        }
+        let objects = Address::parse(objects)
+            .map_err(|error| Error::Configuration(format!("`objects`: {error}")))?;
+        if objects.s3(ClientOptions::new()).is_none() {
+            return wrong("`objects` has the form s3://BUCKET/PATH, as the URL of a remote");
+        }
+        Ok(Storage::Shared(Shared {
+            database: database.clone(),
+            authority: self.database_ca.clone(),
+            connections,
+            objects,
+        }))
+    }
+
     /// How a server is to run.
     ///
     /// # Errors
-    /// `Configuration` if there is no folder, or two settings contradict each other.
+    /// `Configuration` if it is not said where everything is stored, or two settings contradict each other.
     pub fn settings(self) -> Result<Settings> {
         let wrong = |what: &str| Err(Error::Configuration(what.to_owned()));
+        let storage = self.storage()?;
         let tls = match (self.certificate, self.key, self.no_tls.unwrap_or(false)) {
             (None, None, true) => Tls::Off,
             (None, None, false) => Tls::SelfSigned,
@@ -83,13 +185,8 @@ impl Configuration {
             (Some(_), Some(_), true) => return wrong("`no_tls` contradicts a certificate"),
             _ => return wrong("`certificate` and `key` are needed together"),
         };
-        let Some(folder) = self.folder else {
-            return wrong(
-                "the folder of the server is missing: name it on the command line, or as `folder` in the file",
-            );
-        };
         Ok(Settings {
-            folder,
+            storage,
             listen: self.listen.unwrap_or(LISTEN),
             tls,
             metrics: self.metrics,
@@ -121,7 +218,7 @@ mod tests {
             ..Configuration::default()
         };
         let settings = line.or(file).settings().unwrap();
-        assert_eq!(settings.folder, Path::new("/srv"));
+        assert_eq!(settings.storage.folder(), Some(Path::new("/srv")));
         assert_eq!(settings.listen, "127.0.0.1:7".parse().unwrap());
         assert_eq!(settings.metrics, Some("127.0.0.1:9".parse().unwrap()));
         assert_eq!(settings.tls, Tls::Off);
@@ -133,10 +230,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, why) in [
-            ("folder = ", "TOML parse error at line 1"),
+            ("folder = ", "in line 1"),
             ("listne = '127.0.0.1:1'", "unknown field `listne`"),
             ("listen = 'here'", "invalid socket address"),
-            ("listen = 8443", "line 1"),
+            ("listen = 8443", "in line 1"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
@@ -148,6 +245,17 @@ mod tests {
                 "folder = 'a'\nkey = 'k'\ncertificate = 'c'\nno_tls = true",
                 "contradicts",
             ),
+            ("database = 'postgres://h/s'", "are needed together"),
+            ("objects = 's3://b/p'", "are needed together"),
+            ("folder = 'a'\nobjects = 's3://b/p'", "`folder` contradicts"),
+            (
+                "database = 'postgres://h/s'\nobjects = 'folder:/srv'",
+                "has the form s3://BUCKET/PATH",
+            ),
+            (
+                "database = 'postgres://h/s'\nobjects = 's3://b/p'\ndatabase_connections = 1",
+                "between 2 and 1000",
+            ),
         ] {
             let error = read(text).unwrap().settings().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
@@ -155,5 +263,34 @@ mod tests {
         let long = "#".repeat(CONFIGURATION_BYTES_MAX as usize + 1);
         assert!(read(&long).unwrap_err().to_string().contains("too long"));
         assert!(Configuration::read(Path::new("/nowhere/x")).is_err());
+    }
+
+    /// Goal: no password of a database and no key of an object store is in what a server says of its settings. Method: words that stand out,
+    /// in settings that are right and in some that are wrong.
+    /// SECURITY.md, claim 22.
+    #[test]
+    fn settings_show_no_password_and_no_key() {
+        let right = "database = 'postgres://anna:canary@h/s'\nobjects = 's3://canary:canary@b/p'\nno_tls = true";
+        let configuration = read(right).unwrap();
+        let shown = format!("{configuration:?}");
+        let settings = configuration.settings().unwrap();
+        let shown = format!("{shown} {settings:?} {:?}", settings.storage);
+        assert!(!shown.contains("canary"), "{shown}");
+        for wrong in [
+            "database = 'canary'\nobjects = 's3://canary:canary@b/p?canary=1'",
+            "database = 'postgres://anna:canary@h/s'\nobjects = 's3://canary:canary@/'",
+            "database = 'postgres://anna:canary@h/s'\nobjects = 'canary'",
+        ] {
+            let error = read(wrong).unwrap().settings().unwrap_err().to_string();
+            assert!(!error.replace("`canary`", "").contains("canary"), "{error}");
+        }
+        for wrong in [
+            "database = 'canary' 'canary'",
+            "database = ['canary']",
+            "database = 'canary",
+        ] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(!error.contains("canary"), "{error}");
+        }
     }
 }

@@ -1,12 +1,11 @@
 //! Sends the bytes of an object.
 //!
-//! Takes   an open file, and the requested part of it
+//! Takes   an open file or the answer of an object store, and the requested part of it
 //! Gives   the body of an answer, read piece by piece as the client takes it
 //! Never   holds more than one piece of it in memory, or continues for a client that takes less than `RATE_MIN`
 //!
 //! `connections.rs` ends a connection whose client takes nothing, or too little, of the piece that was given to it.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -16,11 +15,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::HeaderValue;
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use strongroom_remote::protocol::Refusal;
 use tokio::time::Instant;
 
 use crate::limits::{PIECE_BYTES, RATE_MIN, SILENCE};
+use crate::objects::Content;
 use crate::turns::Turn;
 
 /// The part that is asked for of `len` bytes; `None` for a form that is left alone, as one may.
@@ -47,9 +47,9 @@ pub(crate) fn range_of(range: &HeaderValue, len: u64) -> Result<Option<Range<u64
     Ok(Some(first..last.saturating_add(1).min(len)))
 }
 
-/// Bytes of a file on their way.
+/// Bytes of an object on their way.
 struct Download {
-    file: Arc<File>,
+    content: Content,
     left: Range<u64>,
     /// When the last piece is to be asked for.
     until: Instant,
@@ -58,10 +58,10 @@ struct Download {
 }
 
 impl Download {
-    fn new(file: File, range: Range<u64>, turn: Option<Turn>) -> Self {
+    fn new(content: Content, range: Range<u64>, turn: Option<Turn>) -> Self {
         let slowest = Duration::from_secs((range.end - range.start) / RATE_MIN);
         Self {
-            file: Arc::new(file),
+            content,
             left: range,
             until: Instant::now() + SILENCE + slowest,
             _turn: turn,
@@ -77,16 +77,29 @@ impl Download {
         if Instant::now() > self.until {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let (file, start) = (Arc::clone(&self.file), self.left.start);
-        let read = tokio::task::spawn_blocking(move || {
-            let len = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-            let mut piece = vec![0; len];
-            file.read_exact_at(&mut piece, start)?;
-            Ok::<_, io::Error>(piece)
-        });
-        let piece = read.await.map_err(io::Error::other)??;
-        self.left.start += piece.len() as u64;
-        Ok(Some(piece.into()))
+        let piece: Bytes = match &mut self.content {
+            Content::File(file) => {
+                let (file, start) = (Arc::clone(file), self.left.start);
+                let read = tokio::task::spawn_blocking(move || {
+                    let len =
+                        usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+                    let mut piece = vec![0; len];
+                    file.read_exact_at(&mut piece, start)?;
+                    Ok::<_, io::Error>(piece)
+                });
+                read.await.map_err(io::Error::other)??.into()
+            }
+            Content::Pieces(pieces) => {
+                let next = tokio::time::timeout(SILENCE, pieces.next()).await?;
+                next.ok_or(io::ErrorKind::UnexpectedEof)??
+            }
+        };
+        let len = piece.len() as u64;
+        if len > left {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.left.start += len;
+        Ok(Some(piece))
     }
 
     fn pieces(self) -> impl Stream<Item = io::Result<Bytes>> {
@@ -97,9 +110,9 @@ impl Download {
     }
 }
 
-/// Bytes of a file, for which the account has a turn.
-pub(crate) fn bytes_of(file: File, range: Range<u64>, turn: Turn) -> Body {
-    Body::from_stream(Download::new(file, range, Some(turn)).pieces())
+/// Bytes of an object, for which the account has a turn.
+pub(crate) fn bytes_of(content: Content, range: Range<u64>, turn: Turn) -> Body {
+    Body::from_stream(Download::new(content, range, Some(turn)).pieces())
 }
 
 #[cfg(test)]
@@ -134,7 +147,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let len = 3 * PIECE_BYTES as u64;
         file.set_len(len).unwrap();
-        let mut download = Download::new(file, 0..len, None);
+        let content = Content::File(Arc::new(file));
+        let mut download = Download::new(content, 0..len, None);
         let now = Instant::now();
         let slowest = Duration::from_secs(len / RATE_MIN);
         assert!(download.until > now + slowest && download.until <= now + SILENCE + slowest);

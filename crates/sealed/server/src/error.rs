@@ -3,6 +3,7 @@
 use std::io;
 
 use strongroom_remote::protocol::Refusal;
+use tokio_postgres::error::SqlState;
 
 /// What every operation of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -40,8 +41,10 @@ pub enum Error {
     /// Caller: a backup into the folder of the server itself.
     #[error("the backup needs a folder of its own: this is the folder of the server")]
     SameFolder,
-    /// Caller: one backup at a time.
-    #[error("another backup of this server is being made: try again when it has ended")]
+    /// Caller: one backup at a time; and of several instances none while `gc` runs, or the other way round.
+    #[error(
+        "another backup of this server is being made, or `gc` removes something: try again when that has ended"
+    )]
     BackupRunning,
     /// Caller: an object was removed during a backup, and its bytes too.
     #[error(
@@ -74,8 +77,47 @@ pub enum Error {
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
     /// Environment: the database failed at the end of a change, which may have been made.
-    #[error("the database failed at the end of a change: {0}")]
-    Uncertain(rusqlite::Error),
+    #[error("at the end of a change: {0}")]
+    Uncertain(Box<Error>),
+    /// Environment: PostgreSQL cannot be reached, or ends connections.
+    #[error("the database cannot be reached: {0}")]
+    DatabaseAway(String),
+    /// Environment: all connections to PostgreSQL are in use for too long, or a lock is.
+    #[error("the database is overloaded")]
+    DatabaseBusy,
+    /// Environment: PostgreSQL failed. Its details are not in the text: they may have a name of an object.
+    #[error("the database failed: {what} ({code})")]
+    Postgres {
+        /// Its code for what failed.
+        code: String,
+        /// What it says.
+        what: String,
+    },
+    /// Environment: the database has something that no version of this program writes.
+    #[error("the database has {0}")]
+    Unsound(&'static str),
+    /// Caller: the database belongs to another program.
+    #[error(
+        "the database has tables that do not belong to a server: use an empty one, or a schema of its own (`?options=-csearch_path%3DNAME`)"
+    )]
+    ForeignDatabase,
+    /// Environment: the object store cannot be reached, or fails.
+    #[error("the object store cannot be reached: {0}")]
+    ObjectsAway(String),
+    /// Caller: what works with the folder of a server only.
+    #[error(
+        "this server stores everything in PostgreSQL and an object store: back these up while `strongroom-server during-backup` runs, as \
+         docs/guide/server.md says"
+    )]
+    NoFolder,
+    /// Caller: what works with PostgreSQL only.
+    #[error("this server stores everything in its folder: use `strongroom-server backup`")]
+    OnlyFolder,
+    /// Environment: the lock of a backup ended before the backup.
+    #[error(
+        "the connection that kept removed objects for this backup was lost, so some may be missing from it: make the backup again"
+    )]
+    BackupLost,
     /// Environment: the system failed.
     #[error("{what}: {source}")]
     Io {
@@ -90,6 +132,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// What failed at the end of a change.
+    pub(crate) fn uncertain(self) -> Self {
+        Self::Uncertain(Box::new(self))
+    }
+
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
@@ -99,12 +146,16 @@ impl Error {
         match self {
             Self::Refused(refusal) => *refusal,
             Self::Io { source, .. } if is_full(source) => Refusal::DiskFull,
-            Self::Database(rusqlite::Error::SqliteFailure(failure, _))
-            | Self::Uncertain(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
+            Self::Uncertain(error) => error.refusal(),
+            Self::Database(rusqlite::Error::SqliteFailure(failure, _)) => match failure.code {
                 rusqlite::ErrorCode::DiskFull => Refusal::DiskFull,
                 rusqlite::ErrorCode::DatabaseBusy => Refusal::Busy,
                 _ => Refusal::Failed,
             },
+            Self::DatabaseAway(_) => Refusal::DatabaseAway,
+            Self::DatabaseBusy => Refusal::Busy,
+            Self::Postgres { code, .. } if code == SqlState::DISK_FULL.code() => Refusal::DiskFull,
+            Self::ObjectsAway(_) => Refusal::ObjectsAway,
             _ => Refusal::Failed,
         }
     }
@@ -113,6 +164,47 @@ impl Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    /// By who can do something about it.
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            // The line, most of the time; what failed on it is said by the cause.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            return Self::DatabaseAway(
+                cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
+            );
+        };
+        let code = said.code();
+        let busy = [
+            SqlState::QUERY_CANCELED,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::TOO_MANY_CONNECTIONS,
+        ];
+        if busy.contains(code) {
+            return Self::DatabaseBusy;
+        }
+        // Connections that end; a database that starts, stops, or only reads after it lost its place.
+        let is_away = ["08", "57"]
+            .iter()
+            .any(|class| code.code().starts_with(*class))
+            || [
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+            ]
+            .contains(code);
+        let what = said.message().to_owned();
+        match is_away {
+            true => Self::DatabaseAway(what),
+            false => Self::Postgres {
+                code: code.code().to_owned(),
+                what,
+            },
+        }
     }
 }
 

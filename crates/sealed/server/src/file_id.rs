@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-
+use crate::database::{Column, Row, Value};
 use crate::error::{Error, Result};
 
 /// Random bytes in hexadecimal.
@@ -28,6 +27,11 @@ impl FileId {
             .map(|number| Self(number.to_be_bytes()))
     }
 
+    /// Its bytes.
+    pub(crate) const fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The first two digits: which folder it is in.
     pub(crate) fn shelf(self) -> u8 {
         self.0[0]
@@ -46,15 +50,15 @@ impl fmt::Debug for FileId {
     }
 }
 
-impl ToSql for FileId {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        self.0.to_sql()
+impl<'a> From<&'a FileId> for Value<'a> {
+    fn from(id: &'a FileId) -> Self {
+        Self::Bytes(&id.0)
     }
 }
 
-impl FromSql for FileId {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        <[u8; 16]>::column_result(value).map(Self)
+impl Column for FileId {
+    fn of(row: &Row<'_>, at: usize) -> Result<Self> {
+        row.get(at).map(Self)
     }
 }
 

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use strongroom_remote::protocol::Refusal;
 
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
@@ -56,11 +57,9 @@ pub enum Collecting {
 
 /// A file that comes. It is gone again when this is dropped, unless it was kept.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct NewFile {
     pub(crate) id: FileId,
     file: File,
-    hasher: blake3::Hasher,
-    len: u64,
     files: Arc<Files>,
     is_kept: bool,
 }
@@ -176,7 +175,7 @@ impl Files {
     }
 
     /// A new file.
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Incoming> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<NewFile> {
         let id = FileId::random()?;
         let file = OpenOptions::new()
             .write(true)
@@ -184,11 +183,9 @@ impl Files {
             .mode(0o600)
             .open(self.in_moving(id))
             .map_err(Error::io("making a file"))?;
-        Ok(Incoming {
+        Ok(NewFile {
             id,
             file,
-            hasher: blake3::Hasher::new(),
-            len: 0,
             files: Arc::clone(self),
             is_kept: false,
         })
@@ -346,9 +343,12 @@ impl Files {
         (0..=u8::MAX).try_for_each(|shelf| sync_folder(&self.objects.join(format!("{shelf:02x}"))))
     }
 
-    /// Whether files can be made now.
-    pub(crate) fn is_usable(&self) -> bool {
-        fs::metadata(&self.moving).is_ok_and(|found| found.is_dir())
+    /// Refuses while no file can be made.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        match fs::metadata(&self.moving).is_ok_and(|found| found.is_dir()) {
+            true => Ok(()),
+            false => Err(Refusal::Busy.into()),
+        }
     }
 
     fn folder_of(&self, aside: Aside) -> (&Path, &File) {
@@ -372,20 +372,10 @@ impl Files {
     }
 }
 
-impl Incoming {
+impl NewFile {
     pub(crate) fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.hasher.update(piece);
-        self.len += piece.len() as u64;
         let written = self.file.write_all(piece);
         written.map_err(Error::io("writing an object"))
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub(crate) fn hash(&self) -> blake3::Hash {
-        self.hasher.finalize()
     }
 
     /// Makes it durable under the name that it has for now.
@@ -401,7 +391,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_kept {
             // What cannot be removed now is at the next start.

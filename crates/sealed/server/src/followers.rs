@@ -1,6 +1,6 @@
 //! Notifies clients that wait for the next publication of a vault.
 //!
-//! Takes   the number of each publication when it is admitted
+//! Takes   the number of each publication when it is admitted, here or at another instance (`hearing.rs`)
 //! Gives   each follower the newest one
 //! Never   keeps anything for a vault that nobody follows
 
@@ -33,6 +33,13 @@ impl Followers {
         Follower {
             newest: sender.subscribe(),
         }
+    }
+
+    /// The vaults that somebody follows.
+    pub(crate) fn followed(&self) -> Vec<VaultKey> {
+        let all = self.0.lock();
+        let followed = all.iter().filter(|(_, sender)| sender.receiver_count() > 0);
+        followed.map(|(vault, _)| vault.clone()).collect()
     }
 
     /// How many follow a vault.
@@ -85,6 +92,7 @@ mod tests {
         assert!(followers.0.lock().is_empty());
         let (mut one, mut two) = (followers.follow(&vault("a")), followers.follow(&vault("a")));
         let _other = followers.follow(&vault("b"));
+        assert_eq!(followers.followed().len(), 2);
         followers.publish(&vault("a"), 3);
         followers.publish(&vault("a"), 2);
         assert_eq!((one.behind(1).await, two.behind(2).await), (3, 3));

@@ -48,6 +48,67 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 /// How long another process may hold the database.
 pub(crate) const DATABASE_BUSY: Duration = Duration::from_secs(10);
 
+/// Connections of an instance to PostgreSQL, unless its settings say another number.
+pub(crate) const DATABASE_CONNECTIONS: usize = 16;
+
+/// The most that settings may say.
+pub(crate) const DATABASE_CONNECTIONS_MAX: usize = 1000;
+
+/// How long a request waits for one of them.
+pub(crate) const DATABASE_TURN: Duration = Duration::from_secs(5);
+
+/// How long making one may take.
+pub(crate) const DATABASE_CONNECT: Duration = Duration::from_secs(3);
+
+/// How long PostgreSQL works on one statement of a request …
+pub(crate) const DATABASE_STATEMENT: Duration = Duration::from_secs(10);
+
+/// … and on one of an administrator, who looks at everything.
+pub(crate) const DATABASE_UPKEEP: Duration = Duration::from_secs(3600);
+
+/// How long a statement waits for a lock: changes of one account wait for one another.
+pub(crate) const DATABASE_LOCK: Duration = Duration::from_secs(5);
+
+/// How long a connection is silent before it is looked at whether the other end is there.
+pub(crate) const DATABASE_IDLE: Duration = Duration::from_secs(10);
+
+/// A database that could not be reached is not tried for so long.
+pub(crate) const DATABASE_AWAY: Duration = Duration::from_secs(1);
+
+/// How long after a broken connection for notifications the next one is made.
+pub(crate) const HEAR_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether such a connection is there.
+pub(crate) const HEARING: Duration = Duration::from_secs(20);
+
+/// How long an object store may be silent, and how long a request to it is repeated.
+pub(crate) const OBJECTS_SILENCE: Duration = Duration::from_secs(20);
+
+/// How long an object store may take for its answer once it has all bytes of an object.
+pub(crate) const OBJECTS_ANSWER: Duration = Duration::from_secs(30);
+
+/// For how long an idle connection to an object store is used again for an upload, which cannot be repeated: stores end them after some
+/// seconds.
+pub(crate) const OBJECTS_IDLE: Duration = Duration::from_secs(4);
+
+/// What came of an object is given on after that time, also if it is less than a piece: an object store ends uploads that rest.
+pub(crate) const GIVE_ON: Duration = Duration::from_secs(5);
+
+/// How often a request to an object store is repeated.
+pub(crate) const OBJECTS_RETRIES: usize = 2;
+
+/// How long an address is good at which an object store takes one object: the slowest upload, and more.
+pub(crate) const OBJECTS_PUT: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// Requests to an object store at a time by which one request, or an administrator, removes objects.
+pub(crate) const OBJECTS_REMOVED: usize = 8;
+
+/// After so many seconds without an end `gc` takes an upload for one that was cut off: longer than the slowest takes.
+pub(crate) const UPLOAD_S_MAX: u64 = 6 * 60 * 60;
+
+/// Ended logins and challenges that a new one removes.
+pub(crate) const PASSED_AT_ONCE: usize = 64;
+
 /// How often whoever waits for a gap between changes waits that long.
 pub(crate) const TURN_TRIES: usize = 12;
 
@@ -97,3 +158,21 @@ pub(crate) const FIRST_HEADERS: usize = 4;
 
 /// The longest marker, in bytes.
 pub(crate) const MARKER_BYTES_MAX: u64 = 4096;
+
+/// Bytes that wait in the inbox of a vault, at most.
+pub(crate) const INBOX_BYTES_MAX: u64 = 4 << 30;
+
+/// Objects that wait there, at most. They are counted whenever one comes.
+pub(crate) const INBOX_OBJECTS_MAX: u64 = 8192;
+
+/// Deposits that may come by one address at once …
+pub(crate) const DEPOSITS_AT_ONCE: u64 = 60;
+
+/// … and after how many seconds another one may, after that.
+pub(crate) const DEPOSIT_EVERY_S: u64 = 6;
+
+/// Requests by addresses of the inboxes of one account that an instance carries out at a time, and of all accounts: so that depositors do
+/// not hold up devices.
+pub(crate) const DEPOSIT_TURNS_OF_ACCOUNT: usize = 8;
+/// See `DEPOSIT_TURNS_OF_ACCOUNT`.
+pub(crate) const DEPOSIT_TURNS: usize = 64;

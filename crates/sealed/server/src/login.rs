@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_was_removed_meanwhile_is_not_lost() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), Use::Serving).unwrap();
+        let store = Store::open_folder(folder.path(), Use::Serving).unwrap();
         let token = TokenHash::of("srt-00");
         let ledger = &store.ledger;
         ledger.add_account("anna", token, Quota::default()).unwrap();
@@ -243,7 +243,7 @@ mod tests {
         ledger.add(by, &name, (file, 1), None).unwrap();
         let lost = store.unless_removed(file, 9);
         assert!(matches!(lost, Err(Error::Lost(_))), "{lost:?}");
-        ledger.remove(by, &name, |_, _| Ok(())).unwrap();
+        ledger.remove(by, &name, |_, _, _| Ok(())).unwrap();
         let removed = store.unless_removed(file, 9);
         let is_busy = matches!(removed, Err(Error::Refused(Refusal::Busy)));
         assert!(is_busy, "{removed:?}");

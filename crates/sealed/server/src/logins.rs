@@ -1,4 +1,5 @@
-//! The challenges that were issued, and who is logged in. All of it is in memory: a restart ends every login.
+//! The challenges that were issued, and who is logged in. A server that is alone keeps them in memory, and its end ends every login;
+//! several instances keep them in their database (`ledger/passes.rs`), so that each knows what another has issued.
 //!
 //! Takes   the vault and the account of the request; the time
 //! Gives   challenges, each once; tokens, and the asker of each
@@ -10,6 +11,7 @@
 //!  (2) The memory that one account can make the server use is bounded, and so is that of all accounts together.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -17,46 +19,44 @@ use strongroom_remote::protocol::Refusal;
 
 use crate::error::{Error, Result};
 use crate::ledger::VaultKey;
+pub(crate) use crate::ledger::passes::{Issued, LoggedIn};
 use crate::limits::{
     CHALLENGE, CHALLENGES, CHALLENGES_OF_ACCOUNT, LOGIN, LOGINS, LOGINS_OF_ACCOUNT,
 };
-use crate::rights::Asker;
+use crate::store::Store;
 use crate::token::{Token, TokenHash, fill};
 
-/// A challenge that was issued.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Issued {
-    pub(crate) nonce: [u8; 32],
-    /// By the clock of this machine: it is signed, and nothing is decided by it.
-    pub(crate) issued_s: u64,
-    vault: VaultKey,
+/// All of both. Its calls may wait for the database.
+pub(crate) enum Logins {
+    Own(Box<Own>),
+    Shared(Arc<Store>),
 }
 
-/// Somebody who is logged in.
-#[derive(Clone)]
-pub(crate) struct LoggedIn {
-    pub(crate) vault: VaultKey,
-    pub(crate) asker: Asker,
-    /// Of the token of the account with which the login was begun.
-    pub(crate) account_token: TokenHash,
-}
-
-/// All of both.
-pub(crate) struct Logins {
+/// Those of a server that is alone.
+pub(crate) struct Own {
     challenges: Mutex<Passing<Issued>>,
     logged_in: Mutex<Passing<LoggedIn>>,
 }
 
 impl Default for Logins {
+    /// In memory.
     fn default() -> Self {
-        Self {
+        Self::Own(Box::new(Own {
             challenges: Mutex::new(Passing::new(CHALLENGE, CHALLENGES_OF_ACCOUNT, CHALLENGES)),
             logged_in: Mutex::new(Passing::new(LOGIN, LOGINS_OF_ACCOUNT, LOGINS)),
-        }
+        }))
     }
 }
 
 impl Logins {
+    /// Those of a server that stores everything there.
+    pub(crate) fn of(store: &Arc<Store>) -> Self {
+        match store.is_shared() {
+            true => Self::Shared(Arc::clone(store)),
+            false => Self::default(),
+        }
+    }
+
     /// A challenge for that vault.
     ///
     /// # Errors
@@ -64,16 +64,25 @@ impl Logins {
     pub(crate) fn challenge(&self, vault: &VaultKey, now: Instant) -> Result<Issued> {
         let mut nonce = [0; 32];
         fill(&mut nonce).map_err(Error::io("asking the system for random bytes"))?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let issued = Issued {
+        let mut issued = Issued {
             nonce,
-            issued_s: since.map_or(0, |since| since.as_secs()),
+            issued_s: 0,
             vault: vault.clone(),
         };
-        let mut challenges = self.challenges.lock();
-        match challenges.put(nonce, vault.account, issued.clone(), now) {
-            true => Ok(issued),
-            false => Err(Refusal::Busy.into()),
+        match self {
+            Self::Own(own) => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                issued.issued_s = since.map_or(0, |since| since.as_secs());
+                let mut challenges = own.challenges.lock();
+                match challenges.put(nonce, vault.account, issued.clone(), now) {
+                    true => Ok(issued),
+                    false => Err(Refusal::Busy.into()),
+                }
+            }
+            Self::Shared(store) => {
+                issued.issued_s = store.ledger.put_challenge(&nonce, vault)?;
+                Ok(issued)
+            }
         }
     }
 
@@ -86,11 +95,13 @@ impl Logins {
         nonce: &[u8; 32],
         vault: &VaultKey,
         now: Instant,
-    ) -> std::result::Result<Issued, Refusal> {
-        let issued = self.challenges.lock().take(nonce, now);
-        issued
-            .filter(|issued| issued.vault == *vault)
-            .ok_or(Refusal::NoChallenge)
+    ) -> Result<Issued> {
+        let issued = match self {
+            Self::Own(own) => own.challenges.lock().take(nonce, now),
+            Self::Shared(store) => store.ledger.take_challenge(nonce)?,
+        };
+        let issued = issued.filter(|issued| issued.vault == *vault);
+        issued.ok_or_else(|| Refusal::NoChallenge.into())
     }
 
     /// The token of somebody who logged in.
@@ -99,31 +110,34 @@ impl Logins {
     /// `Busy` if too many are logged in.
     pub(crate) fn begin(&self, login: LoggedIn, now: Instant) -> Result<Token> {
         let token = Token::of_login()?;
-        let TokenHash(hash) = TokenHash::of(token.reveal());
-        let account = login.vault.account;
-        match self.logged_in.lock().put(hash, account, login, now) {
-            true => Ok(token),
-            false => Err(Refusal::Busy.into()),
+        let hash = TokenHash::of(token.reveal());
+        match self {
+            Self::Own(own) => {
+                let account = login.vault.account;
+                if !own.logged_in.lock().put(hash.0, account, login, now) {
+                    return Err(Refusal::Busy.into());
+                }
+            }
+            Self::Shared(store) => store.ledger.put_login(hash, &login)?,
         }
+        Ok(token)
     }
 
     /// Whose token that is.
     ///
     /// # Errors
     /// `LoginOver`.
-    pub(crate) fn login(
-        &self,
-        token: TokenHash,
-        now: Instant,
-    ) -> std::result::Result<LoggedIn, Refusal> {
-        let logged_in = self.logged_in.lock();
-        let login = logged_in.get(&token.0, now).cloned();
-        login.ok_or(Refusal::LoginOver)
+    pub(crate) fn login(&self, token: TokenHash, now: Instant) -> Result<LoggedIn> {
+        let login = match self {
+            Self::Own(own) => own.logged_in.lock().get(&token.0, now).cloned(),
+            Self::Shared(store) => store.ledger.login_of(token)?,
+        };
+        login.ok_or_else(|| Refusal::LoginOver.into())
     }
 }
 
 /// Values that are good for some time: so many of each account, of which the oldest goes for a new one, and so many of all.
-struct Passing<V> {
+pub(crate) struct Passing<V> {
     good: Duration,
     of_account: usize,
     of_all: usize,
@@ -211,6 +225,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
+    use crate::rights::Asker;
 
     fn vault(account: i64, name: &str) -> VaultKey {
         VaultKey {
@@ -225,21 +240,23 @@ mod tests {
         let issue = || logins.challenge(&vault(1, "v"), now).unwrap().nonce;
         let nonce = issue();
         assert!(logins.answered(&nonce, &vault(1, "v"), now).is_ok());
-        let refused = Err(Refusal::NoChallenge);
-        assert_eq!(logins.answered(&nonce, &vault(1, "v"), now), refused);
+        let is_refused = |answered: Result<Issued>| {
+            matches!(answered, Err(Error::Refused(Refusal::NoChallenge)))
+        };
+        assert!(is_refused(logins.answered(&nonce, &vault(1, "v"), now)));
         for other in [vault(1, "w"), vault(2, "v")] {
             let nonce = issue();
-            assert_eq!(logins.answered(&nonce, &other, now), refused);
+            assert!(is_refused(logins.answered(&nonce, &other, now)));
             // It was answered.
-            assert_eq!(logins.answered(&nonce, &vault(1, "v"), now), refused);
+            assert!(is_refused(logins.answered(&nonce, &vault(1, "v"), now)));
         }
         let nonce = issue();
         let late = now + CHALLENGE;
-        assert_eq!(logins.answered(&nonce, &vault(1, "v"), late), refused);
+        assert!(is_refused(logins.answered(&nonce, &vault(1, "v"), late)));
         let nonce = issue();
         let just = late - Duration::from_millis(1);
         assert!(logins.answered(&nonce, &vault(1, "v"), just).is_ok());
-        assert_eq!(logins.answered(&[0; 32], &vault(1, "v"), now), refused);
+        assert!(is_refused(logins.answered(&[0; 32], &vault(1, "v"), now)));
     }
 
     #[test]
@@ -255,7 +272,8 @@ mod tests {
         let is_good = |at| logins.login(hash, at).is_ok();
         assert!(is_good(now) && is_good(now + LOGIN / 2) && !is_good(now + LOGIN));
         let other = TokenHash::of("srd-00");
-        assert!(matches!(logins.login(other, now), Err(Refusal::LoginOver)));
+        let over = logins.login(other, now);
+        assert!(matches!(over, Err(Error::Refused(Refusal::LoginOver))));
     }
 
     /// Goal: no account makes the server keep without bound, or takes the room of another. Method: small bounds; one account that asks again

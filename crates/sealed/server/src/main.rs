@@ -5,6 +5,7 @@
 //! Never   shows a token except once, to the administrator who made it
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use strongroom_server::{
     Account, Accounts, Collecting, Configuration, Problem, Quota, Reading, Server, Standing, Tls,
-    Token, Upkeep, UpkeepProgress, raise_open_files,
+    Token, Unfinished, Upkeep, UpkeepProgress, raise_open_files,
 };
 
 /// Stores the encrypted vaults of many accounts.
@@ -36,7 +37,7 @@ enum Command {
     Account(AccountCommand),
     /// Compares the database with the files, whether the server is running or not; exit code 1 if something is wrong
     Check {
-        /// The folder of the server
+        /// The folder of the server, or the file with its settings
         folder: PathBuf,
         /// Compare only lengths, without reading the content of the objects
         #[arg(long)]
@@ -58,14 +59,29 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Removes files that belong to no object; such files remain if an older database was restored or a backup was
-    /// interrupted
+    /// Keeps the content of objects that are removed while a command runs, which copies the database and then the object store
+    ///
+    /// For a server that stores everything in PostgreSQL and an object store. Ends with the exit code of the command, or with 1 if
+    /// content may have been removed all the same.
+    DuringBackup {
+        /// The file with the settings of the server
+        settings: PathBuf,
+        /// The command, and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// Removes files that belong to no object; such files remain if an older database was restored or a backup or an
+    /// upload was interrupted
     Gc {
-        /// The folder of the server
+        /// The folder of the server, or the file with its settings
         folder: PathBuf,
         /// Only show what would be removed
         #[arg(long)]
         dry_run: bool,
+        /// With an object store: also remove what uploads have sent that are not finished. Those that are under way fail, and clients
+        /// repeat them
+        #[arg(long)]
+        unfinished: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -78,7 +94,8 @@ struct Serve {
     /// The folder of the server
     #[arg(env = "STRONGROOM_SERVER_FOLDER")]
     folder: Option<PathBuf>,
-    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics, names
+    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics, names; or database, database_ca,
+    /// database_connections and objects in the place of the folder
     #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_CONFIG")]
     config: Option<PathBuf>,
     /// Where to listen; 127.0.0.1:8443 unless given
@@ -117,7 +134,7 @@ enum AccountCommand {
     },
     /// Lists the accounts, with their usage and quotas
     List {
-        /// The folder of the server
+        /// The folder of the server, or the file with its settings
         folder: PathBuf,
     },
     /// Refuses every request of an account from now on
@@ -139,7 +156,7 @@ enum AccountCommand {
 
 #[derive(Args, Debug)]
 struct Which {
-    /// The folder of the server
+    /// The folder of the server, or the file with its settings
     folder: PathBuf,
     /// The name of the account: small letters, digits, `.` and `-`
     name: String,
@@ -192,11 +209,13 @@ fn main() -> ExitCode {
             json,
         } => check(&folder, quick, json),
         Command::Backup { folder, to, json } => backup(&folder, &to, json),
+        Command::DuringBackup { settings, command } => during_backup(&settings, &command),
         Command::Gc {
             folder,
             dry_run,
+            unfinished,
             json,
-        } => collect(&folder, dry_run, json),
+        } => collect(&folder, dry_run, unfinished, json),
     };
     match done {
         Ok(code) => code,
@@ -220,6 +239,7 @@ fn run(serve: Serve) -> Done {
         no_tls: serve.no_tls.then_some(true),
         metrics: serve.metrics,
         names: (!serve.names.is_empty()).then_some(serve.names),
+        ..Configuration::environment()?
     };
     let settings = given.or(file).settings()?;
     // Before anybody can reach it, so that no signal is missed.
@@ -247,30 +267,31 @@ fn run(serve: Serve) -> Done {
 fn account(command: AccountCommand) -> Done {
     let mut out = std::io::stdout().lock();
     let mut show = |token: &Token| writeln!(out, "{}", token.reveal());
+    let open = |folder: &Path| Accounts::open(Configuration::storage_at(folder)?);
     match command {
         AccountCommand::Add { which, quota } => {
-            let accounts = Accounts::open(&which.folder)?;
+            let accounts = open(&which.folder)?;
             show(&accounts.add(&which.name, quota.quota())?)?;
         }
         AccountCommand::List { folder } => {
-            for account in Accounts::open(&folder)?.list()? {
+            for account in open(&folder)?.list()? {
                 writeln!(out, "{}", line(&account))?;
             }
         }
         AccountCommand::Suspend(which) => {
-            Accounts::open(&which.folder)?.set_standing(&which.name, Standing::Suspended)?;
+            open(&which.folder)?.set_standing(&which.name, Standing::Suspended)?;
         }
         AccountCommand::Resume(which) => {
-            Accounts::open(&which.folder)?.set_standing(&which.name, Standing::Active)?;
+            open(&which.folder)?.set_standing(&which.name, Standing::Active)?;
         }
         AccountCommand::Token(which) => {
-            show(&Accounts::open(&which.folder)?.renew_token(&which.name)?)?;
+            show(&open(&which.folder)?.renew_token(&which.name)?)?;
         }
         AccountCommand::Quota { which, quota } => {
-            Accounts::open(&which.folder)?.set_quota(&which.name, quota.quota())?;
+            open(&which.folder)?.set_quota(&which.name, quota.quota())?;
         }
         AccountCommand::Remove(which) => {
-            Accounts::open(&which.folder)?.remove(&which.name)?;
+            open(&which.folder)?.remove(&which.name)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -282,7 +303,7 @@ fn check(folder: &Path, quick: bool, json: bool) -> Done {
     } else {
         Reading::Content
     };
-    let report = Upkeep::open(folder)?.check(reading, &mut meter())?;
+    let report = upkeep(folder)?.check(reading, &mut meter())?;
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -305,7 +326,7 @@ fn check(folder: &Path, quick: bool, json: bool) -> Done {
 }
 
 fn backup(folder: &Path, to: &Path, json: bool) -> Done {
-    let report = Upkeep::open(folder)?.backup(folder, to, &mut meter())?;
+    let report = upkeep(folder)?.backup(folder, to, &mut meter())?;
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -320,12 +341,35 @@ fn backup(folder: &Path, to: &Path, json: bool) -> Done {
     Ok(code(report.problem_count))
 }
 
-fn collect(folder: &Path, dry_run: bool, json: bool) -> Done {
+/// What is stored there.
+fn upkeep(folder: &Path) -> strongroom_server::Result<Upkeep> {
+    Upkeep::open(Configuration::storage_at(folder)?)
+}
+
+fn during_backup(settings: &Path, command: &[OsString]) -> Done {
+    let [program, arguments @ ..] = command else {
+        return Ok(ExitCode::from(2));
+    };
+    let upkeep = upkeep(settings)?;
+    let ended = upkeep.during_backup(|| {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).status()
+    })??;
+    // What a signal ended has no code.
+    let code = ended.code().unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn collect(folder: &Path, dry_run: bool, unfinished: bool, json: bool) -> Done {
     let (collecting, done) = match dry_run {
         true => (Collecting::Count, "would be removed"),
         false => (Collecting::Remove, "removed"),
     };
-    let report = Upkeep::open(folder)?.collect(collecting)?;
+    let unfinished = match unfinished {
+        true => Unfinished::All,
+        false => Unfinished::Late,
+    };
+    let report = upkeep(folder)?.collect_with(collecting, unfinished)?;
     let mut out = std::io::stdout().lock();
     match json {
         true => writeln!(out, "{}", serde_json::to_string(&report)?)?,

@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 
 use strongroom_remote::limits::NAME_BYTES_MAX;
 use strongroom_remote::protocol::{
-    HASH_HEADER, LOGIN_BYTES_MAX, PART_BYTES_MAX, PROBLEM_TYPE, REFUSAL_HEADER, Refusal,
-    TOKEN_BYTES_MAX, WAIT_S_MAX,
+    DEPOSIT_OBJECT_BYTES_MAX, HASH_HEADER, LOGIN_BYTES_MAX, PART_BYTES_MAX, PROBLEM_TYPE,
+    REFUSAL_HEADER, Refusal, TOKEN_BYTES_MAX, WAIT_S_MAX,
 };
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
@@ -78,7 +78,7 @@ fn made() -> String {
     let security = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(format!(
-            "The token of the account in the path, or of a login to the vault there, of at most {TOKEN_BYTES_MAX} bytes"
+            "The token of the account in the path, of a login to the vault there, or of an address of its inbox, of at most {TOKEN_BYTES_MAX} bytes"
         )))
         .build();
     let mut components = ComponentsBuilder::new()
@@ -141,6 +141,7 @@ fn described(
         Body::None => None,
         Body::Object => Some(object_body()),
         Body::Login => Some(login_body()),
+        Body::Deposit => Some(deposit_body()),
     });
     if operation.needs_token() {
         let none: [&str; 0] = [];
@@ -175,6 +176,15 @@ fn object_body() -> request_body::RequestBody {
     RequestBodyBuilder::new()
         .description(Some(format!(
             "The content, of the length in `Content-Length`: at most {OBJECT_BYTES_MAX} bytes; an object may be empty"
+        )))
+        .content(OCTETS, Content::new(Some(binary())))
+        .build()
+}
+
+fn deposit_body() -> request_body::RequestBody {
+    RequestBodyBuilder::new()
+        .description(Some(format!(
+            "What is sealed, of the length in `Content-Length`: at most {DEPOSIT_OBJECT_BYTES_MAX} bytes"
         )))
         .content(OCTETS, Content::new(Some(binary())))
         .build()
@@ -217,6 +227,7 @@ fn refused(refusals: &[Refusal]) -> Response {
     for (refusal, header) in [
         (Refusal::NoToken, "www-authenticate"),
         (Refusal::Busy, "retry-after"),
+        (Refusal::TooMany, "retry-after"),
     ] {
         if refusals.contains(&refusal) {
             response = response.header_ref(header, header_ref(header));
@@ -243,6 +254,7 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Removed => ("204", "No object has that name any more"),
         Outcome::Challenge => ("200", "The challenge"),
         Outcome::Pass => ("200", "The token of the login"),
+        Outcome::Address => ("200", "The document of the address"),
     };
     let mut response = ResponseBuilder::new().description(description);
     let named = |name: &str| RefOr::Ref(Ref::from_schema_name(name));
@@ -255,7 +267,7 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
         Outcome::Challenge => Some((JSON, named("Challenge"))),
         Outcome::Pass => Some((JSON, named("Pass"))),
         Outcome::Events => Some(("text/event-stream", text().into())),
-        Outcome::Object | Outcome::Part => Some((OCTETS, binary().into())),
+        Outcome::Object | Outcome::Part | Outcome::Address => Some((OCTETS, binary().into())),
         Outcome::Created | Outcome::Removed => None,
     };
     if let Some((kind, schema)) = content {
@@ -269,7 +281,7 @@ fn answer(outcome: Outcome) -> (&'static str, Response) {
             "content-range",
             "strongroom-created",
         ],
-        Outcome::Pass => &["cache-control"],
+        Outcome::Pass | Outcome::Address => &["cache-control"],
         _ => &[],
     };
     for name in has {
@@ -329,6 +341,7 @@ const FIELDS: &[Field] = &[
     Field::Wait,
     Field::Hash,
     Field::Range,
+    Field::Deposit,
 ];
 
 /// The name of a field among the components, and the field.
@@ -402,6 +415,13 @@ fn parameter(field: Field) -> (&'static str, path::Parameter) {
             Header,
             text(),
             "The requested part, as `bytes=FIRST-LAST` or `bytes=FIRST-`; any other form gets the whole object",
+        ),
+        Field::Deposit => (
+            "deposit",
+            "deposit",
+            Path,
+            text().pattern(Some("^[0-9a-f]{32}([.][0-9a-f]{16}[.][0-9]{4})?$")),
+            "The name of an envelope, or of a piece",
         ),
     };
     let is_required = !matches!(

@@ -26,6 +26,8 @@ pub(crate) enum Endpoint {
     Events,
     Challenge,
     LogIn,
+    Inbox,
+    Deposit,
 }
 
 /// The methods of the table. HEAD is answered wherever GET is; an entry of its own says what is different then.
@@ -58,6 +60,8 @@ pub(crate) enum Field {
     Wait,
     Hash,
     Range,
+    /// The name of an envelope or of a piece.
+    Deposit,
 }
 
 /// An answer that is no refusal.
@@ -75,6 +79,7 @@ pub(crate) enum Outcome {
     Removed,
     Challenge,
     Pass,
+    Address,
 }
 
 /// Whether a request has a body.
@@ -83,6 +88,7 @@ pub(crate) enum Body {
     None,
     Object,
     Login,
+    Deposit,
 }
 
 /// A path as clients spell it, with the fields that are in it.
@@ -124,7 +130,7 @@ impl Operation {
 }
 
 /// The refusals of every request that carries a token. `Busy`: another process has the database for too long, or there
-/// are too many transfers.
+/// are too many transfers. `DatabaseAway`, `ObjectsAway`: of several instances, which store everything elsewhere.
 const OF_ACCOUNT: &[Refusal] = &[
     Refusal::NoToken,
     Refusal::WrongToken,
@@ -133,14 +139,30 @@ const OF_ACCOUNT: &[Refusal] = &[
     Refusal::Suspended,
     Refusal::Name,
     Refusal::Busy,
+    Refusal::DatabaseAway,
     Refusal::Failed,
 ];
+
+/// The refusals of every request that needs the bytes of objects.
+const OF_OBJECTS: &[Refusal] = &[Refusal::ObjectsAway];
 
 /// The refusals of every request about the objects of a vault, which the server may follow.
 const OF_VAULT: &[Refusal] = &[
     Refusal::LoginNeeded,
     Refusal::OtherVault,
     Refusal::DeviceRemoved,
+];
+
+/// The refusals of every request that carries the token of an address of an inbox.
+const OF_INBOX: &[Refusal] = &[
+    Refusal::NoToken,
+    Refusal::WrongToken,
+    Refusal::NoAddress,
+    Refusal::Suspended,
+    Refusal::Name,
+    Refusal::Busy,
+    Refusal::DatabaseAway,
+    Refusal::Failed,
 ];
 
 /// No refusals: such a request reads no disk and asks nobody.
@@ -164,6 +186,8 @@ const PUBLICATIONS: &str = "/v1/vaults/{account}/{vault}/publications";
 const EVENTS: &str = "/v1/vaults/{account}/{vault}/publications/events";
 const CHALLENGE: &str = "/v1/vaults/{account}/{vault}/challenge";
 const LOGIN: &str = "/v1/vaults/{account}/{vault}/login";
+const INBOX: &str = "/v1/vaults/{account}/{vault}/inbox";
+const DEPOSIT: &str = "/v1/vaults/{account}/{vault}/inbox/{deposit}";
 
 /// A page that everybody may read.
 const fn public(
@@ -199,7 +223,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         }],
     ),
     Operation {
-        refusals: &[&[Refusal::Busy, Refusal::Failed]],
+        refusals: &[
+            &[Refusal::Busy, Refusal::DatabaseAway, Refusal::Failed],
+            OF_OBJECTS,
+        ],
         ..public(
             Endpoint::Ready,
             "ready",
@@ -279,6 +306,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         refusals: &[
             OF_ACCOUNT,
             OF_VAULT,
+            OF_OBJECTS,
             &[
                 Refusal::OnlyDevices,
                 Refusal::OtherMembers,
@@ -309,7 +337,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         fields: &[Field::Range],
         body: Body::None,
         outcomes: &[Outcome::Object, Outcome::Part],
-        refusals: &[OF_ACCOUNT, OF_VAULT, &[Refusal::NoObject, Refusal::Range]],
+        refusals: &[
+            OF_ACCOUNT,
+            OF_VAULT,
+            OF_OBJECTS,
+            &[Refusal::NoObject, Refusal::Range],
+        ],
     },
     Operation {
         endpoint: Endpoint::Read,
@@ -412,6 +445,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         outcomes: &[Outcome::Pass],
         refusals: &[
             OF_ACCOUNT,
+            OF_OBJECTS,
             &[
                 Refusal::TooLong,
                 Refusal::Slow,
@@ -424,6 +458,56 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 Refusal::NotMember,
                 Refusal::OtherMembers,
                 Refusal::NoHeader,
+            ],
+        ],
+    },
+    Operation {
+        endpoint: Endpoint::Inbox,
+        verb: Verb::Get,
+        id: "inbox",
+        summary: "The address of an inbox, with the public key that deposits are sealed to",
+        description: "The request carries the token of the address instead of the token of an account. `spec/12-inbox.md`, 12.1, says what the bytes are. \
+            A client with another token gets the same refusal whether the account, the vault or the address does not exist.",
+        route: INBOX,
+        forms: &[Form {
+            path: INBOX,
+            fields: IN_VAULT,
+        }],
+        fields: &[],
+        body: Body::None,
+        outcomes: &[Outcome::Address],
+        refusals: &[OF_INBOX, OF_OBJECTS],
+    },
+    Operation {
+        endpoint: Endpoint::Deposit,
+        verb: Verb::Put,
+        id: "deposit",
+        summary: "Creates a piece of a deposit, or its envelope, which completes it",
+        description: "The request carries the token of an address of the inbox. The name of an envelope has 32 hexadecimal digits. The name of a piece is \
+            the name of its envelope, a dot, 16 hexadecimal digits, a dot, and the number of the piece in 4 digits. `spec/12-inbox.md`, 12.3 and 12.4, \
+            says what they contain. A depositor can neither read nor list nor remove them.",
+        route: DEPOSIT,
+        forms: &[Form {
+            path: DEPOSIT,
+            fields: &[Field::Account, Field::Vault, Field::Deposit],
+        }],
+        fields: &[Field::Hash],
+        body: Body::Deposit,
+        outcomes: &[Outcome::Created],
+        refusals: &[
+            OF_INBOX,
+            OF_OBJECTS,
+            &[
+                Refusal::NoLength,
+                Refusal::TooLong,
+                Refusal::Length,
+                Refusal::NoHash,
+                Refusal::Hash,
+                Refusal::Slow,
+                Refusal::AlreadyThere,
+                Refusal::TooMany,
+                Refusal::InboxFull,
+                Refusal::DiskFull,
             ],
         ],
     },

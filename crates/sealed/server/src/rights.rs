@@ -3,11 +3,13 @@
 //! Takes   the asker, as far as the server knows it, and the request
 //! Gives   nothing, or a refusal
 //! Never   looks anything up: `ledger/chains.rs` does
-//! Spec    spec/11-sync.md, [11.11.7] and [11.11.8]
+//! Spec    spec/11-sync.md, [11.11.7] and [11.11.8]; spec/12-inbox.md, [12.5.1]
 
 use strongroom_format::Role;
 use strongroom_remote::ObjectName;
-use strongroom_remote::protocol::{PAIRING_BYTES_MAX, Refusal};
+use strongroom_remote::protocol::{DEPOSIT_OBJECT_BYTES_MAX, PAIRING_BYTES_MAX, Refusal};
+
+use crate::token::TokenHash;
 
 /// The object that says which vault it is; it has no kind.
 pub(crate) const MARKER: &str = "strongroom.json";
@@ -24,6 +26,8 @@ pub(crate) enum Asker {
         /// What it showed, if the server has not noted it.
         shown: Option<Shown>,
     },
+    /// Somebody with the token of an address of the inbox, of which this is the hash.
+    Depositor(TokenHash),
 }
 
 /// Membership records behind those that the server has noted made a principal a member.
@@ -46,6 +50,8 @@ pub(crate) enum Rights {
     Slot,
     /// What the token of the account is good for where the server follows the vault.
     FirstFetch,
+    /// What an address of the inbox is good for.
+    Deposit,
 }
 
 /// Objects that are treated alike.
@@ -57,6 +63,8 @@ pub(crate) enum Kind {
     Pairing,
     /// What a device says that it needs.
     Needs,
+    /// Deposits, and their pieces.
+    Deposit,
     /// Everything else.
     Other,
 }
@@ -81,6 +89,7 @@ impl Kind {
             "headers" => Self::Public,
             "pairing" => Self::Pairing,
             "needs" => Self::Needs,
+            "deposits" | "pieces" => Self::Deposit,
             _ => Self::Other,
         }
     }
@@ -110,6 +119,13 @@ impl Rights {
                 true => Ok(()),
                 false => Err(Refusal::TooLong),
             },
+            (Self::Deposit, Deed::Create(Kind::Deposit, len)) => {
+                match len <= DEPOSIT_OBJECT_BYTES_MAX {
+                    true => Ok(()),
+                    false => Err(Refusal::TooLong),
+                }
+            }
+            (Self::Deposit, _) => Err(Refusal::NoAddress),
             (Self::Slot, _) => Err(Refusal::OnlyDevices),
             (Self::FirstFetch, _) => Err(Refusal::LoginNeeded),
         }
@@ -125,7 +141,13 @@ mod tests {
     /// Goal: the table of the specification, whole. Method: every right × every deed × every kind, counted.
     #[test]
     fn who_may_do_what_is_as_the_specification_says() {
-        const KINDS: [Kind; 4] = [Kind::Public, Kind::Pairing, Kind::Needs, Kind::Other];
+        const KINDS: [Kind; 5] = [
+            Kind::Public,
+            Kind::Pairing,
+            Kind::Needs,
+            Kind::Deposit,
+            Kind::Other,
+        ];
         let deeds = || {
             let of_kind = |kind| [Deed::Read(kind), Deed::Create(kind, 1), Deed::Remove(kind)];
             KINDS.into_iter().flat_map(of_kind).chain([Deed::Follow])
@@ -133,9 +155,9 @@ mod tests {
         let allowed = |rights: Rights| -> Vec<Deed> {
             deeds().filter(|deed| rights.allow(*deed).is_ok()).collect()
         };
-        assert_eq!(allowed(Rights::NotFollowed).len(), 13);
+        assert_eq!(allowed(Rights::NotFollowed).len(), 16);
         let device = allowed(Rights::Device);
-        assert!(device.len() == 12 && !device.contains(&Deed::Remove(Kind::Public)));
+        assert!(device.len() == 15 && !device.contains(&Deed::Remove(Kind::Public)));
         let slot = [
             Deed::Read(Kind::Public),
             Deed::Read(Kind::Pairing),
@@ -144,6 +166,7 @@ mod tests {
             Deed::Read(Kind::Needs),
             Deed::Create(Kind::Needs, 1),
             Deed::Remove(Kind::Needs),
+            Deed::Read(Kind::Deposit),
             Deed::Read(Kind::Other),
             Deed::Follow,
         ];
@@ -155,6 +178,10 @@ mod tests {
             Deed::Remove(Kind::Pairing),
         ];
         assert_eq!(allowed(Rights::FirstFetch), first);
+        let deposit = [Deed::Create(Kind::Deposit, 1)];
+        assert_eq!(allowed(Rights::Deposit), deposit);
+        let long = Deed::Create(Kind::Deposit, DEPOSIT_OBJECT_BYTES_MAX + 1);
+        assert_eq!(Rights::Deposit.allow(long), Err(Refusal::TooLong));
         let long = Deed::Create(Kind::Pairing, PAIRING_BYTES_MAX + 1);
         assert_eq!(Rights::FirstFetch.allow(long), Err(Refusal::TooLong));
         let refused = Rights::Slot.allow(Deed::Create(Kind::Public, 1));
@@ -172,6 +199,9 @@ mod tests {
             ("headers", Kind::Other),
             ("pairing/123", Kind::Pairing),
             ("needs/a.1", Kind::Needs),
+            ("deposits/0", Kind::Deposit),
+            ("pieces/0.1.2", Kind::Deposit),
+            ("addresses/0", Kind::Other),
             ("segments/a", Kind::Other),
             ("segments/strongroom.json", Kind::Other),
         ] {

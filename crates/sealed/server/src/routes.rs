@@ -14,6 +14,7 @@ use strongroom_remote::protocol::Refusal;
 
 use crate::answers::Refused;
 use crate::app::{self, App};
+use crate::inbox;
 use crate::openapi;
 use crate::operations::{Endpoint, OPERATIONS, Verb};
 
@@ -57,6 +58,8 @@ fn handler(of: Endpoint) -> MethodRouter<Arc<App>> {
         Endpoint::Events => get(app::events),
         Endpoint::Challenge => post(app::challenge),
         Endpoint::LogIn => post(app::log_in),
+        Endpoint::Inbox => get(inbox::address),
+        Endpoint::Deposit => put(inbox::deposit),
     }
 }
 

@@ -1,11 +1,10 @@
 //! A running server, until it is stopped.
 //!
-//! Takes   a folder, an address to listen on, and how connections are encrypted
+//! Takes   where it stores everything, an address to listen on, and how connections are encrypted
 //! Gives   the address that it listens on, and the fingerprint of its certificate
 //! Never   accepts unencrypted connections from another machine
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -17,16 +16,18 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::connections;
 use crate::error::{Error, Result};
+use crate::hearing::hear;
 use crate::names::Names;
 use crate::routes;
+use crate::storage::Storage;
 use crate::store::{Store, Use};
 use crate::tls::{Accepting, Tls, accepting};
 
 /// How a server is to run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its folder, which is made if it is not there.
-    pub folder: PathBuf,
+    /// Where it stores everything; a folder is made if it is not there.
+    pub storage: Storage,
     /// Where it listens; port 0 for any that is free.
     pub listen: SocketAddr,
     /// How it is spoken to.
@@ -66,13 +67,14 @@ impl Server {
     /// Starts one; it is reached on return.
     ///
     /// # Errors
-    /// `InUse`, `NewerSchema`, `Certificate`, `ClearBeyond`; `Io` if it cannot listen there.
+    /// `InUse`, `NewerSchema`, `Certificate`, `ClearBeyond`; `Io` if it cannot listen there; `Configuration`, `ForeignDatabase`,
+    /// `DatabaseAway`.
     pub fn start(settings: &Settings) -> Result<Self> {
         if settings.tls == Tls::Off && !settings.listen.ip().is_loopback() {
             return Err(Error::ClearBeyond);
         }
-        let store = Store::open(&settings.folder, Use::Serving)?;
-        let tls = accepting(&settings.tls, &settings.folder)?;
+        let store = Store::open(&settings.storage, Use::Serving)?;
+        let tls = accepting(&settings.tls, settings.storage.folder())?;
         let runtime = Builder::new_multi_thread()
             .thread_name("server")
             .enable_all()
@@ -100,6 +102,10 @@ impl Server {
             Arc::clone(&app.metrics),
         );
         let mut running = vec![runtime.spawn(accepting)];
+        if app.store.is_shared() {
+            let (store, followers) = (Arc::clone(&app.store), Arc::clone(&app.followers));
+            running.push(runtime.spawn(hear(store, followers, heard.clone())));
+        }
         let metrics = metrics.map(|(listener, address)| {
             let answering = connections::run(
                 listener,

@@ -1,6 +1,6 @@
-//! The storage of a server: its database and its files, used as one.
+//! The storage of a server: its database and the bytes of its objects, used as one.
 //!
-//! Takes   a folder that no other server uses
+//! Takes   a folder that no other server uses, or a database and an object store that other instances use, too
 //! Gives   creation, reading, listing and removal of objects; accounts
 //! Never   reports an object as present before its bytes and its row are durable
 //!
@@ -13,9 +13,13 @@
 //! FOLDER/lock         locked by the running server
 //! FOLDER/backup       locked by backups that are being made  backup_lock.rs
 //! ```
+//!
+//! Several instances have PostgreSQL (`database/postgres.rs`) and an object store (`bucket.rs`) in the place of the folder, and nothing on the
+//! disks of their own machines.
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +30,21 @@ use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{Page, Refusal, is_part};
 
 use crate::backup_lock::{BackupLock, Keeping};
+use crate::bucket::Bucket;
+use crate::database::Database;
+use crate::database::postgres::Postgres;
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::files::{Aside, Collecting, Files, Incoming, make_folder};
+use crate::files::{Aside, Collecting, Files, make_folder};
 use crate::header_chain::HeaderChain;
+use crate::inbox_rows::address_name;
 use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
+use crate::limits::DATABASE_UPKEEP;
 use crate::named::Named;
+use crate::objects::{Content, Folder, Incoming, Objects};
+use crate::outside::Outside;
 use crate::rights::Asker;
+use crate::storage::{Shared, Storage};
 use crate::token::{Token, TokenHash};
 
 /// Objects that the removal of an account takes at a time.
@@ -41,14 +53,21 @@ const REMOVED_AT_ONCE: usize = 1000;
 /// How long it leaves the database to others between two times: SQLite looks every 100 ms whether it is free.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(150);
 
-/// The folder of a server.
+/// All that a server stores.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) ledger: Ledger,
-    pub(crate) files: Arc<Files>,
-    backups: BackupLock,
+    pub(crate) objects: Arc<Objects>,
     /// Held while this lives.
     lock: Option<File>,
+}
+
+/// An object that is to be sent.
+pub(crate) struct Opened {
+    pub(crate) found: Found,
+    /// `None`: the whole.
+    pub(crate) part: Option<Range<u64>>,
+    pub(crate) content: Content,
 }
 
 /// Who opens a folder: a server, or somebody who looks after it, perhaps beside one.
@@ -84,11 +103,40 @@ fn check_own(folder: &Path) -> Result<()> {
 }
 
 impl Store {
+    /// What is there.
+    ///
+    /// # Errors
+    /// As `open_folder` and `open_shared`.
+    pub(crate) fn open(storage: &Storage, purpose: Use) -> Result<Self> {
+        match storage {
+            Storage::Folder(folder) => Self::open_folder(folder, purpose),
+            Storage::Shared(shared) => Self::open_shared(shared, purpose),
+        }
+    }
+
+    /// What several instances share. What one that was killed has left there is a matter of `gc`: another one may be at work.
+    ///
+    /// # Errors
+    /// `Configuration`, `NewerSchema`, `ForeignDatabase`, `DatabaseAway`.
+    fn open_shared(shared: &Shared, purpose: Use) -> Result<Self> {
+        let outside = Arc::new(Outside::new()?);
+        let statement = (purpose == Use::Upkeep).then_some(DATABASE_UPKEEP);
+        let postgres = Postgres::new(shared, Arc::clone(&outside), statement)?;
+        let database = Arc::new(Database::Postgres(Box::new(postgres)));
+        let ledger = Ledger::shared(database)?;
+        let bucket = Bucket::new(&shared.objects, outside, ledger.clone())?;
+        Ok(Self {
+            ledger,
+            objects: Arc::new(Objects::Bucket(Arc::new(bucket))),
+            lock: None,
+        })
+    }
+
     /// What is in `folder`, which is made if it is not there.
     ///
     /// # Errors
     /// `InUse`, `NewerSchema`, `Database`, `Io`; `NoServer` for `Upkeep`.
-    pub(crate) fn open(folder: &Path, purpose: Use) -> Result<Self> {
+    pub(crate) fn open_folder(folder: &Path, purpose: Use) -> Result<Self> {
         if purpose == Use::Upkeep && !folder.join(DATABASE).exists() {
             return Err(Error::NoServer);
         }
@@ -98,22 +146,43 @@ impl Store {
             Use::Serving => Some(lock(&folder.join(LOCK))?),
             Use::Accounts | Use::Upkeep => None,
         };
-        let store = Self {
-            ledger: Ledger::open(&folder.join(DATABASE))?,
-            files: Arc::new(Files::open(folder)?),
+        let ledger = Ledger::open(&folder.join(DATABASE))?;
+        let files = Arc::new(Files::open(folder)?);
+        let own = Folder {
+            files: Arc::clone(&files),
             backups: BackupLock::of(folder)?,
+        };
+        let store = Self {
+            ledger,
+            objects: Arc::new(Objects::Folder(own)),
             lock,
         };
         if purpose == Use::Serving {
-            for id in store.files.aside(Aside::Moving)? {
+            for id in files.aside(Aside::Moving)? {
                 match store.ledger.has_file(id)? {
-                    true => store.files.settle(id)?,
-                    false => store.files.drop_file(id)?,
+                    true => files.settle(id)?,
+                    false => files.drop_file(id)?,
                 }
             }
             store.release_kept(Collecting::Remove)?;
         }
         Ok(store)
+    }
+
+    /// Whether several instances share it.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(*self.objects, Objects::Bucket(_))
+    }
+
+    /// What is in the folder of a server that is alone.
+    ///
+    /// # Errors
+    /// `NoFolder`.
+    pub(crate) fn folder(&self) -> Result<&Folder> {
+        match &*self.objects {
+            Objects::Folder(folder) => Ok(folder),
+            Objects::Bucket(_) => Err(Error::NoFolder),
+        }
     }
 
     /// The account of that name, if the token is its own and it may be used.
@@ -150,10 +219,10 @@ impl Store {
     /// # Errors
     /// `Lost` if it is gone.
     pub(crate) fn bytes(&self, file: FileId, bytes_max: u64) -> Result<Vec<u8>> {
-        let opened = self.files.open_file(file)?;
-        let opened = opened.ok_or_else(|| Error::Lost(file.to_string()))?;
+        let opened = self.objects.reader(file)?;
+        let (_, reader) = opened.ok_or_else(|| Error::Lost(file.to_string()))?;
         let mut bytes = Vec::new();
-        let read = opened.take(bytes_max + 1).read_to_end(&mut bytes);
+        let read = reader.take(bytes_max + 1).read_to_end(&mut bytes);
         read.map_err(Error::io("reading an object"))?;
         Ok(bytes)
     }
@@ -175,16 +244,16 @@ impl Store {
         &self,
         by: (&VaultKey, &Asker),
         name: &ObjectName,
-        incoming: Incoming,
+        mut incoming: Incoming,
     ) -> Result<u64> {
         if !Named::of(name).admits(&incoming.hash()) {
             return Err(Refusal::Hash.into());
         }
+        incoming.sync()?;
         let header = match is_header(name) {
             true => self.chain_of(by.0, &incoming)?,
             false => None,
         };
-        incoming.sync()?;
         let id = incoming.id;
         match self
             .ledger
@@ -192,12 +261,11 @@ impl Store {
         {
             Ok(last) => {
                 incoming.keep();
-                // It is found where it lies, too, and goes to its place at the next start.
-                let _ = self.files.settle(id);
+                self.objects.settle(id);
                 Ok(last)
             }
             Err(error @ Error::Uncertain(_)) => {
-                // The next start finds out whether there is an object of this file.
+                // The next start, or `gc`, finds out whether there is an object of this file.
                 incoming.keep();
                 Err(error)
             }
@@ -205,17 +273,27 @@ impl Store {
         }
     }
 
-    /// An object and its bytes; `None` if there is none.
+    /// An object, and of its bytes what `part` says of its length; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of `part`; `Lost`.
     pub(crate) fn read(
         &self,
         vault: &VaultKey,
         name: &ObjectName,
-    ) -> Result<Option<(Found, File)>> {
+        part: impl FnOnce(u64) -> std::result::Result<Option<Range<u64>>, Refusal>,
+    ) -> Result<Option<Opened>> {
         let Some(found) = self.ledger.find(vault, name.as_str())? else {
             return Ok(None);
         };
-        if let Some(file) = self.files.open_file(found.file)? {
-            return Ok(Some((found, file)));
+        let part = part(found.len)?;
+        let wanted = part.clone().unwrap_or(0..found.len);
+        if let Some(content) = self.objects.open(&found, wanted)? {
+            return Ok(Some(Opened {
+                found,
+                part,
+                content,
+            }));
         }
         // It was removed meanwhile, or its bytes are lost.
         match self.ledger.find(vault, name.as_str())? {
@@ -229,16 +307,33 @@ impl Store {
     /// # Errors
     /// `InUse` if another process has the database open.
     pub(crate) fn without_ledger(self, folder: &Path) -> Result<(Option<File>, Arc<Files>)> {
-        let Self {
-            ledger,
-            files,
-            lock,
-            ..
-        } = self;
+        let files = Arc::clone(&self.folder()?.files);
+        let Self { ledger, lock, .. } = self;
         drop(ledger);
         match folder.join(format!("{DATABASE}-wal")).exists() {
             true => Err(Error::InUse),
             false => Ok((lock, files)),
+        }
+    }
+
+    /// The object of an address of the inbox, at most `bytes_max` bytes of it and one more; `None` if there is none.
+    pub(crate) fn address(
+        &self,
+        vault: &VaultKey,
+        token: TokenHash,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let name = address_name(token);
+        let Some(found) = self.ledger.find(vault, &name)? else {
+            return Ok(None);
+        };
+        match self.bytes(found.file, bytes_max) {
+            Err(Error::Lost(id)) => match self.ledger.find(vault, &name)? {
+                Some(again) if again.file == found.file => Err(Error::Lost(id)),
+                // It was withdrawn meanwhile.
+                _ => Ok(None),
+            },
+            bytes => bytes.map(Some),
         }
     }
 
@@ -248,22 +343,14 @@ impl Store {
 
     pub(crate) fn remove(&self, by: (&VaultKey, &Asker), name: &ObjectName) -> Result<()> {
         let mut aside = Aside::Moving;
-        let moved = |id, created_s| {
-            aside = self.aside(created_s)?;
-            self.files.unsettle(&[id], aside)
-        };
-        match self.ledger.remove(by, name, moved)? {
-            Some(id) if aside == Aside::Moving => self.files.drop_file(id),
+        let removed = self.ledger.remove(by, name, |change, id, created_s| {
+            aside = self.objects.leave(change, &[id], created_s)?;
+            Ok(())
+        })?;
+        match removed {
+            Some(id) if aside == Aside::Moving => self.objects.left(&[id]),
             _ => Ok(()),
         }
-    }
-
-    /// Where the file of an object of that time goes that is removed. Only within a change of the database.
-    fn aside(&self, created_s: u64) -> Result<Aside> {
-        Ok(match self.backups.is_needed(created_s)? {
-            true => Aside::Kept,
-            false => Aside::Moving,
-        })
     }
 
     /// From here on, while what this gives lives, files of removed objects are kept.
@@ -271,19 +358,21 @@ impl Store {
     /// # Errors
     /// `BackupRunning`.
     pub(crate) fn keep_removed(&self) -> Result<Keeping> {
-        self.ledger.between_changes(|| self.backups.begin())
+        let backups = &self.folder()?.backups;
+        (self.ledger.database).between_changes(|| backups.begin())
     }
 
     /// What was kept for backups and no object has; nothing while a backup is made. What has an object after all is settled.
     fn kept_garbage(&self) -> Result<Vec<FileId>> {
-        self.ledger.between_changes(|| {
-            let Some(_alone) = self.backups.alone()? else {
+        let Folder { files, backups } = self.folder()?;
+        self.ledger.database.between_changes(|| {
+            let Some(_alone) = backups.alone()? else {
                 return Ok(Vec::new());
             };
             let mut garbage = Vec::new();
-            for id in self.files.aside(Aside::Kept)? {
+            for id in files.aside(Aside::Kept)? {
                 match self.ledger.has_file(id)? {
-                    true => self.files.settle_kept(id)?,
+                    true => files.settle_kept(id)?,
                     false => garbage.push(id),
                 }
             }
@@ -293,13 +382,14 @@ impl Store {
 
     /// Removes, or counts, the files that were kept for backups, unless one is being made; gives how many, and their bytes.
     pub(crate) fn release_kept(&self, collecting: Collecting) -> Result<(u64, u64)> {
+        let own = &self.folder()?.files;
         let (mut files, mut bytes) = (0, 0);
         // No later copy of the database has them.
         for id in self.kept_garbage()? {
             files += 1;
             bytes += match collecting {
-                Collecting::Remove => self.files.drop_kept(id)?,
-                Collecting::Count => self.files.kept_len(id)?,
+                Collecting::Remove => own.drop_kept(id)?,
+                Collecting::Count => own.kept_len(id)?,
             };
         }
         Ok((files, bytes))
@@ -313,13 +403,17 @@ impl Store {
         self.ledger.last(vault)
     }
 
-    /// Whether it can be used.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.files.is_usable()
-            && self
-                .ledger
-                .account("")
-                .is_err_and(|error| matches!(error, Error::UnknownAccount(_)))
+    /// Refuses while it cannot be used.
+    ///
+    /// # Errors
+    /// `DatabaseAway`, `ObjectsAway`; others.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        self.objects.check_usable()?;
+        match self.ledger.account("") {
+            Err(Error::UnknownAccount(_)) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Unsound("an account without a name")),
+        }
     }
 }
 
@@ -347,12 +441,12 @@ fn lock(path: &Path) -> Result<File> {
 pub struct Accounts(Store);
 
 impl Accounts {
-    /// Those in `folder`, which is made if it is not there.
+    /// Those in `storage`; a folder is made if it is not there.
     ///
     /// # Errors
-    /// `NewerSchema`, `Database`, `Io`.
-    pub fn open(folder: &Path) -> Result<Self> {
-        Store::open(folder, Use::Accounts).map(Self)
+    /// `NewerSchema`, `Database`, `Io`; `Configuration`, `ForeignDatabase`, `DatabaseAway`.
+    pub fn open(storage: impl Into<Storage>) -> Result<Self> {
+        Store::open(&storage.into(), Use::Accounts).map(Self)
     }
 
     /// Adds an account; gives its token, which nobody can show again.
@@ -412,16 +506,18 @@ impl Accounts {
         let account = self.0.ledger.account(name)?;
         // Nothing comes from here on.
         self.set_standing(name, Standing::Suspended)?;
-        let Store { ledger, files, .. } = &self.0;
+        let Store {
+            ledger, objects, ..
+        } = &self.0;
         loop {
             let mut aside = Aside::Moving;
-            let moved = |some: &[_], oldest_s| {
-                aside = self.0.aside(oldest_s)?;
-                files.unsettle(some, aside)
-            };
-            let some = ledger.remove_some(account.id, REMOVED_AT_ONCE, moved)?;
+            let some =
+                ledger.remove_some(account.id, REMOVED_AT_ONCE, |change, some, oldest_s| {
+                    aside = objects.leave(change, some, oldest_s)?;
+                    Ok(())
+                })?;
             if aside == Aside::Moving {
-                some.iter().try_for_each(|id| files.drop_file(*id))?;
+                objects.left(&some)?;
             }
             if some.len() < REMOVED_AT_ONCE {
                 break;

@@ -58,11 +58,14 @@ pub(crate) struct Accepting {
 }
 
 /// What `tls` asks for; `None` without TLS.
-pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
+///
+/// # Errors
+/// `Certificate`; `Configuration` if the server has no folder for a certificate of its own.
+pub(crate) fn accepting(tls: &Tls, folder: Option<&Path>) -> Result<Option<Accepting>> {
     let (certificate, key) = match tls {
         Tls::Off => return Ok(None),
         Tls::Files { certificate, key } => (certificate.clone(), key.clone()),
-        Tls::SelfSigned => own(&folder.join(FOLDER))?,
+        Tls::SelfSigned => own(&folder.ok_or_else(no_folder)?.join(FOLDER))?,
     };
     let cannot = |path: &Path| {
         let path = path.display().to_string();
@@ -95,6 +98,14 @@ pub(crate) fn accepting(tls: &Tls, folder: &Path) -> Result<Option<Accepting>> {
         fingerprint,
         certificate,
     }))
+}
+
+/// Each instance would sign another one.
+fn no_folder() -> Error {
+    Error::Configuration(
+        "with a database and an object store the server needs `certificate` and `key`, the same for each instance, or `no_tls` behind a proxy"
+            .to_owned(),
+    )
 }
 
 fn shown(digest: &[u8]) -> String {
@@ -184,13 +195,15 @@ mod tests {
     fn a_server_keeps_the_certificate_that_it_signed() {
         let folder = tempfile::tempdir().unwrap();
         let fingerprint = || {
-            let accepting = accepting(&Tls::SelfSigned, folder.path()).unwrap();
+            let accepting = accepting(&Tls::SelfSigned, Some(folder.path())).unwrap();
             accepting.unwrap().fingerprint
         };
         let first = fingerprint();
         assert_eq!(first.len(), 64);
         assert_eq!(fingerprint(), first);
-        assert!(accepting(&Tls::Off, folder.path()).unwrap().is_none());
+        assert!(accepting(&Tls::Off, Some(folder.path())).unwrap().is_none());
+        let refused = accepting(&Tls::SelfSigned, None).map(|_| ());
+        assert!(matches!(refused, Err(Error::Configuration(_))));
     }
 
     #[test]
@@ -205,7 +218,7 @@ mod tests {
                 certificate: certificate.to_owned(),
                 key: key.to_owned(),
             };
-            accepting(&tls, folder.path())
+            accepting(&tls, Some(folder.path()))
                 .map(|_| ())
                 .unwrap_err()
                 .to_string()

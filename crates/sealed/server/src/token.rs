@@ -23,7 +23,7 @@ const PREFIX: &str = "srt-";
 pub struct Token(String);
 
 /// What is kept of a token: BLAKE3 of its text.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenHash(pub(crate) [u8; 32]);
 
 impl Token {

@@ -1,14 +1,16 @@
-//! The upkeep of a server's folder: compares it, copies it, and frees what nothing refers to, whether the server runs or not.
+//! The upkeep of what a server stores: compares it, copies it, and frees what nothing refers to, whether the server runs or not.
 //!
-//! Takes   the folder of a server, and another one for a backup
-//! Gives   what is wrong, by account, vault and name; a backup that `serve` can run on
+//! Takes   where a server stores everything, and a folder for a backup
+//! Gives   what is wrong, by account, vault and name; a backup that `serve` can run on; with a database and an object store the time for one
 //! Never   removes or changes an object
 //!
 //! Invariants
 //!  (1) A backup is one state of the database with the bytes of all its objects. While it is made, the folder `TO` has
 //!      the whole earlier backup, with files that belong to the new one only.
 //!  (2) A file in `objects` without a row is garbage, also while a server runs: the row of an object is added before
-//!      its file gets there, and removed after it has left.
+//!      its file gets there, and removed after it has left. In an object store a file without a row in any table is
+//!      garbage (`ledger/shared.rs`).
+//!  (3) Of an object that was in the database when a backup of several instances began, the bytes stay until that has ended.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -19,9 +21,12 @@ use strongroom_remote::ObjectName;
 use crate::backup_lock::Keeping;
 use crate::error::{Error, Result};
 use crate::files::{Collecting, Files, sync_folder};
+use crate::ledger::shared::BACKUP;
 use crate::ledger::{DATABASE, Ledger, ListedObject};
-use crate::limits::{PIECE_BYTES, PROBLEMS_MAX};
+use crate::limits::{PIECE_BYTES, PROBLEMS_MAX, UPLOAD_S_MAX};
 use crate::named::Named;
+use crate::objects::Objects;
+use crate::storage::Storage;
 use crate::store::{Store, Use};
 use crate::tls::copy_own;
 
@@ -102,17 +107,27 @@ pub enum Reading {
     Lengths,
 }
 
-/// The folder of a server, for its administrator.
+/// Which uploads without an end are taken for cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Those that have taken longer than any may.
+    #[default]
+    Late,
+    /// All: one that is under way fails, and is repeated by its client.
+    All,
+}
+
+/// What a server stores, for its administrator.
 #[derive(Debug)]
 pub struct Upkeep(Store);
 
 impl Upkeep {
-    /// That in `folder`, which must have been made by a server.
+    /// That in `storage`. A folder must have been made by a server.
     ///
     /// # Errors
-    /// `NoServer`, `NewerSchema`, `Database`, `Io`.
-    pub fn open(folder: &Path) -> Result<Self> {
-        Store::open(folder, Use::Upkeep).map(Self)
+    /// `NoServer`, `NewerSchema`, `Database`, `Io`; `Configuration`, `ForeignDatabase`, `DatabaseAway`.
+    pub fn open(storage: impl Into<Storage>) -> Result<Self> {
+        Store::open(&storage.into(), Use::Upkeep).map(Self)
     }
 
     /// Compares the database with the files: each object has its bytes, as many as it says, with the hash that its name says.
@@ -150,12 +165,23 @@ impl Upkeep {
         ledger.each_object(|object| {
             report.objects += 1;
             report.bytes += object.len;
-            let found = match self.0.files.open_file(object.file)? {
-                Some(file) => {
-                    wrong_with(object, file, reading, &mut progress.bytes, &mut io::sink())?
+            let found = match reading {
+                Reading::Lengths => {
+                    let len = self.0.objects.len(object.file)?;
+                    len.map(|len| wrong_len(object, len))
                 }
+                Reading::Content => match self.0.objects.reader(object.file)? {
+                    Some((_, from)) => {
+                        let bytes = &mut progress.bytes;
+                        Some(wrong_with(object, from, bytes, &mut io::sink())?)
+                    }
+                    None => None,
+                },
+            };
+            let found = match found {
+                Some(found) => found,
                 // It was removed meanwhile, or its bytes are lost.
-                None if ledger.has_file(object.file)? => Some(LOST.to_owned()),
+                None if ledger.has_file(object.file)? => Some(self.lost().to_owned()),
                 None => None,
             };
             problems.of(object, found);
@@ -175,14 +201,37 @@ impl Upkeep {
     /// # Errors
     /// `Database`, `Io`.
     pub fn collect(&self, collecting: Collecting) -> Result<GarbageReport> {
+        self.collect_with(collecting, Unfinished::Late)
+    }
+
+    /// The same. In a folder no upload is unfinished but those of a server that runs.
+    ///
+    /// # Errors
+    /// As `collect`; `BackupRunning` if several instances share what is to be removed from.
+    pub fn collect_with(
+        &self,
+        collecting: Collecting,
+        unfinished: Unfinished,
+    ) -> Result<GarbageReport> {
+        let own = match &*self.0.objects {
+            Objects::Folder(own) => &own.files,
+            Objects::Bucket(bucket) => {
+                let after_s = match unfinished {
+                    Unfinished::Late => UPLOAD_S_MAX,
+                    Unfinished::All => 0,
+                };
+                let (files, bytes) = bucket.collect(collecting, after_s)?;
+                return Ok(GarbageReport { files, bytes });
+            }
+        };
         let (files, bytes) = self.0.release_kept(collecting)?;
         let mut report = GarbageReport { files, bytes };
-        self.0.files.each_settled(|id, len| {
+        own.each_settled(|id, len| {
             if !self.0.ledger.has_file(id)? {
                 report.files += 1;
                 report.bytes += len;
                 if collecting == Collecting::Remove {
-                    self.0.files.drop_settled(id)?;
+                    own.drop_settled(id)?;
                 }
             }
             Ok(())
@@ -190,30 +239,54 @@ impl Upkeep {
         Ok(report)
     }
 
+    /// Runs `copy`, which copies the database and then the object store, of a server of several instances: meanwhile the bytes of objects
+    /// that are removed stay.  (3)
+    ///
+    /// # Errors
+    /// `OnlyFolder`, `BackupRunning`; `BackupLost` if they may have gone all the same. Those of `copy` are in what it gives.
+    pub fn during_backup<T>(&self, copy: impl FnOnce() -> T) -> Result<T> {
+        let held = self.0.ledger.hold(BACKUP)?.ok_or(Error::BackupRunning)?;
+        let copied = copy();
+        match held.is_still_held() {
+            Ok(true) => Ok(copied),
+            Ok(false) | Err(Error::DatabaseAway(_)) => Err(Error::BackupLost),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lost(&self) -> &'static str {
+        match *self.0.objects {
+            Objects::Folder(_) => LOST,
+            Objects::Bucket(_) => "it is missing from the object store",
+        }
+    }
+
     /// Brings the folder `to` to the state of the server, which may run meanwhile: objects that it has already are not copied again.
     /// The certificate that the server signed itself is copied, too, with its key. O(objects), and O(bytes) of what is copied.  (1)
     ///
     /// # Errors
-    /// `Foreign` if `to` has something else, `InUse` if a server runs on it, `BackupRunning`, `SameFolder`, `EarlierServer`; `Database`,
-    /// `Io`. Objects that are lost or damaged at the server are in the report.
+    /// `NoFolder`; `Foreign` if `to` has something else, `InUse` if a server runs on it, `BackupRunning`, `SameFolder`, `EarlierServer`;
+    /// `Database`, `Io`. Objects that are lost or damaged at the server are in the report.
     pub fn backup(
         &self,
         from: &Path,
         to: &Path,
         told: &mut dyn FnMut(UpkeepProgress),
     ) -> Result<BackupReport> {
+        self.0.folder()?;
         if is_same(from, to)? {
             return Err(Error::SameFolder);
         }
         // Opening it ends what a server left in the log of the database, which would be taken for a part of the new one.
-        let target = Store::open(to, Use::Serving)?;
+        let target = Store::open_folder(to, Use::Serving)?;
+        let files = &target.folder()?.files;
         let keeping = self.0.keep_removed()?;
-        let copied = self.copy_objects(to, &target.files, &keeping, told);
+        let copied = self.copy_objects(to, files, &keeping, told);
         drop(keeping);
         let released = self.0.release_kept(Collecting::Remove);
         let report = copied?;
         copy_own(from, to)?;
-        target.files.sync_settled()?;
+        files.sync_settled()?;
         let (held, files) = target.without_ledger(to)?;
         fs::rename(to.join(NEW_DATABASE), to.join(DATABASE))
             .map_err(Error::io("replacing the database of the backup"))?;
@@ -241,9 +314,8 @@ impl Upkeep {
         self.0.ledger.copy_to(&path)?;
         let copy = Ledger::open(&path)?;
         let newest_s = copy.newest_s()?;
-        self.0
-            .ledger
-            .between_changes(|| keeping.only_until(newest_s))?;
+        let database = &self.0.ledger.database;
+        database.between_changes(|| keeping.only_until(newest_s))?;
         let (mut report, mut problems) = (BackupReport::default(), Problems::default());
         let mut progress = UpkeepProgress {
             objects_total: copy.count()?,
@@ -251,10 +323,10 @@ impl Upkeep {
         };
         copy.each_object(|object| {
             if !files.has_settled(object.file, object.len)? {
-                match self.0.files.open_file(object.file)? {
-                    Some(file) => {
+                match self.0.objects.reader(object.file)? {
+                    Some((_, from)) => {
                         let found = files.add_settled(object.file, |out| {
-                            wrong_with(object, file, Reading::Content, &mut progress.bytes, out)
+                            wrong_with(object, from, &mut progress.bytes, out)
                         })?;
                         problems.of(object, found);
                         report.copied += 1;
@@ -314,27 +386,23 @@ impl Problems {
     }
 }
 
-/// What is wrong with the bytes of an object, if anything is; with `Content` they are written to `out`, and counted.
+/// What is wrong with the length of an object, if anything is.
+fn wrong_len(object: &ListedObject, len: u64) -> Option<String> {
+    (len != object.len).then(|| format!("it has {len} bytes instead of {}", object.len))
+}
+
+/// What is wrong with the bytes of an object, if anything is; they are written to `out`, and counted.
 fn wrong_with(
     object: &ListedObject,
-    mut file: File,
-    reading: Reading,
+    mut from: impl Read,
     bytes: &mut u64,
     out: &mut dyn Write,
 ) -> Result<Option<String>> {
     let failed = || Error::io("reading an object");
-    let len = file.metadata().map_err(failed())?.len();
-    let is_of_another_length =
-        |len: u64| Some(format!("it has {len} bytes instead of {}", object.len));
-    if reading == Reading::Lengths {
-        return Ok((len != object.len)
-            .then(|| is_of_another_length(len))
-            .flatten());
-    }
     let (mut hasher, mut read) = (blake3::Hasher::new(), 0);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        let count = match file.read(&mut piece) {
+        let count = match from.read(&mut piece) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             count => count.map_err(failed())?,
         };
@@ -348,7 +416,7 @@ fn wrong_with(
         *bytes += count as u64;
     }
     if read != object.len {
-        return Ok(is_of_another_length(read));
+        return Ok(wrong_len(object, read));
     }
     let admits = ObjectName::new(object.name.clone())
         .map(|name| Named::of(&name).admits(&hasher.finalize()));

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 use crate::answers::Refused;
 use crate::error::Error;
-use crate::files::{Files, Incoming};
-use crate::limits::{OBJECT_BYTES_MAX, PIECE_BYTES, RATE_MIN, SILENCE};
+use crate::limits::{GIVE_ON, OBJECT_BYTES_MAX, PIECE_BYTES, RATE_MIN, SILENCE};
+use crate::objects::{Incoming, Objects};
 
 /// What a request says about its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,23 +86,25 @@ impl Upload {
         Refused(refusal)
     }
 
-    /// Puts what comes into a new file of `files`.
+    /// Puts what comes where the bytes of objects are.
     pub(crate) async fn into_file(
         mut self,
-        files: &Arc<Files>,
+        objects: &Arc<Objects>,
         said: Said,
     ) -> Result<Incoming, Refused> {
-        let files = Arc::clone(files);
-        let mut incoming = apart(move || files.begin()).await?;
+        let objects = Arc::clone(objects);
+        let mut incoming = apart(move || objects.begin(said.len)).await?;
+        let mut given = Instant::now();
         let mut piece =
             Vec::with_capacity(PIECE_BYTES.min(usize::try_from(said.len).unwrap_or(PIECE_BYTES)));
         loop {
             let came = self.next().await?;
             let is_last = came.is_none();
             piece.extend_from_slice(&came.unwrap_or_default());
-            if piece.len() < PIECE_BYTES && !is_last {
+            if piece.len() < PIECE_BYTES && !is_last && given.elapsed() < GIVE_ON {
                 continue;
             }
+            given = Instant::now();
             (incoming, piece) = apart(move || {
                 incoming.write(&piece)?;
                 piece.clear();

@@ -55,6 +55,7 @@ fn rows() -> Vec<Row> {
     // The rest of the path is the name of an object all the same.
     of("kind", "name", name(200));
     of("name-in-kind", "name", name(192));
+    of("deposit", "no-such-path", name(33));
     let parameter = |long, kind: &str, encoding: &str| {
         [
             (long, "parameter"),
@@ -140,6 +141,15 @@ fn is_login(operation: &Operation) -> bool {
     matches!(operation.id(), "challenge" | "logIn")
 }
 
+/// A deposit, and the token of an address of the inbox of the vault `v`.
+const DEPOSIT: &str = "00112233445566778899aabbccddeeff";
+const ADDRESS: &str = "sra-0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Whether the request is one of who has an address.
+fn is_deposit(operation: &Operation) -> bool {
+    matches!(operation.id(), "inbox" | "inboxHead" | "deposit")
+}
+
 /// What is good for a field of that request.
 fn good(field: &str, operation: &Operation, scene: &Scene) -> Vec<u8> {
     let place = &scene.place;
@@ -153,11 +163,13 @@ fn good(field: &str, operation: &Operation, scene: &Scene) -> Vec<u8> {
             serde_json::to_string(&document).unwrap()
         }
         "name" | "name-in-kind" => "a".to_owned(),
+        "deposit" => DEPOSIT.to_owned(),
         "kind" | "listed-kind" => "segments".to_owned(),
         "after-name" => String::new(),
         "after-number" | "wait" => "0".to_owned(),
         "hash" => blake3::hash(b"bytes").to_hex().to_string(),
         "range" => "bytes=0-0".to_owned(),
+        "token" if is_deposit(operation) => format!("Bearer {ADDRESS}"),
         "token" => format!("Bearer {}", place.token),
         "content-length" => "5".to_owned(),
         "body" => "bytes".to_owned(),
@@ -252,6 +264,12 @@ fn what_is_wrong_with_a_field_is_said() {
     };
     let place = &scene.place;
     push_first(&*place.vault("w"), &scene.keyring);
+    let address = format!(
+        "objects/addresses/{}",
+        blake3::hash(ADDRESS.as_bytes()).to_hex()
+    );
+    let created = place.ask("PUT", &address, &support::said(b"bytes"), b"bytes");
+    assert_eq!(created.status, 201, "{created:?}");
     let rows = rows();
     let mut asked = BTreeSet::new();
     let mut created = 0;
@@ -292,12 +310,13 @@ fn what_is_wrong_with_a_field_is_said() {
         check(operation.method, &path, &answer);
     }
     assert!(rows.iter().all(|row| asked.contains(row.0)), "{asked:?}");
-    assert_eq!(created, 2, "those whose body was followed by something");
+    assert_eq!(created, 3, "those whose body was followed by something");
 }
 
 /// There are the objects that are asked for, and none that is to be created.
 fn prepare(place: &Place, operation: &Operation) {
-    for name in ["objects/a", "objects/segments/a"] {
+    let deposit = format!("objects/deposits/{DEPOSIT}");
+    for name in ["objects/a", "objects/segments/a", &deposit] {
         let method = if operation.method == "PUT" {
             "DELETE"
         } else {

@@ -14,11 +14,12 @@ use members::{
     HERE, answer_of, as_member, object, push_first, put_header, slot_of, vault, with_device,
 };
 use strongroom_crypto::{KeyFile, Keyring, NewKey, NewSlot, Secret, SystemRandom};
-use strongroom_remote::Created;
 use strongroom_remote::login::{ChallengeDocument, PassDocument};
+use strongroom_remote::{Created, Remote};
 use strongroom_server::{Quota, Standing, Tls};
 use support::document::{Operation, operations};
-use support::{Answer, Place, accounts, ask, said, start};
+use support::scaled::Services;
+use support::{Answer, Place, ask, said, start};
 
 /// Requests that are treated alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ enum Row {
     Begins,
     /// Ends it, with what a device of the vault has just signed.
     LogsIn,
+    /// Deposits in the inbox of a vault.
+    Deposits,
 }
 
 const TABLE: &[(&str, Row)] = &[
@@ -64,12 +67,15 @@ const TABLE: &[(&str, Row)] = &[
     ("removeObjectOfKind", Row::Changes),
     ("challenge", Row::Begins),
     ("logIn", Row::LogsIn),
+    ("inbox", Row::Deposits),
+    ("inboxHead", Row::Deposits),
+    ("deposit", Row::Deposits),
 ];
 
 /// What a request is answered with that is carried out.
 const DONE: &str = "none";
 
-/// The code of the answer to each row but the first, in their order.
+/// The code of the answer to each row but the first and the last, in their order.
 type Codes = [&'static str; 5];
 
 /// Somebody, with what they show.
@@ -79,6 +85,8 @@ struct Identity {
     account: &'static str,
     token: Option<String>,
     codes: Codes,
+    /// The code of the answer to the last row.
+    deposits: &'static str,
 }
 
 impl Identity {
@@ -90,6 +98,7 @@ impl Identity {
             Row::Changes => self.codes[2],
             Row::Begins => self.codes[3],
             Row::LogsIn => self.codes[4],
+            Row::Deposits => self.deposits,
         }
     }
 }
@@ -111,6 +120,17 @@ struct Scene {
     /// The same server as it was before, somewhere else: the same accounts, vaults and keys.
     elsewhere: Place,
     wrong: Vec<Identity>,
+    /// Whoever has an address of the inbox.
+    depositor: Identity,
+}
+
+/// The token of an address of the inbox that the server gets from who may create an object of a vault.
+fn address(remote: &dyn Remote, digit: char) -> String {
+    let token = format!("sra-{}", digit.to_string().repeat(64));
+    let name = format!("addresses/{}", blake3::hash(token.as_bytes()).to_hex());
+    let created = remote.create(&object(&name), b"canary of an address".to_vec());
+    assert_eq!(created.unwrap(), Created::New);
+    token
 }
 
 fn bearer(token: &str) -> String {
@@ -157,8 +177,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let place = Place::new();
+    fn of(place: Place) -> Self {
         let (device, secret) = vault();
         let (device, removed) = with_device(&device);
         push_first(&*place.vault("v"), &device);
@@ -169,7 +188,7 @@ impl Scene {
         let (mut place, elsewhere) = Self::twice(place);
         let of_token_before = pass(&place, of_v, &place.token, &device);
         let of_other_server = pass(&elsewhere, of_v, &elsewhere.token, &device);
-        let renewed = accounts(place.folder.path()).renew_token("anna").unwrap();
+        let renewed = place.accounts().renew_token("anna").unwrap();
         place.token = renewed.reveal().to_owned();
         let token = place.token.clone();
 
@@ -177,15 +196,18 @@ impl Scene {
         let (keyring, _) = vault();
         push_first(&*place.vault("x"), &keyring);
         let other_vault = pass(&place, ("anna", "x"), &token, &keyring);
+        let of_other_vault = address(&*as_member(&place, "x", &keyring), '1');
         let [bert, carl] = ["bert", "carl"].map(|account| {
-            let added = accounts(place.folder.path()).add(account, Quota::default());
+            let added = place.accounts().add(account, Quota::default());
             let token = added.unwrap().reveal().to_owned();
             let (keyring, _) = vault();
-            push_first(&*place.remote(&token, account, "v"), &keyring);
+            let remote = place.remote(&token, account, "v");
+            push_first(&*remote, &keyring);
+            let door = address(&*remote, account.chars().next().unwrap());
             let login = pass(&place, (account, "v"), &token, &keyring);
-            (token, login)
+            (token, login, door)
         });
-        let suspended = accounts(place.folder.path()).set_standing("carl", Standing::Suspended);
+        let suspended = place.accounts().set_standing("carl", Standing::Suspended);
         suspended.unwrap();
 
         // A device goes, then a key.
@@ -209,9 +231,19 @@ impl Scene {
         let slot = slot_of(&device, &Secret::KeyFile(key_file));
         let of_slot = pass(&place, of_v, &token, &slot);
 
+        // Of three addresses one is in use, and one was withdrawn.
+        let remote = as_member(&place, "v", &device);
+        let (in_use, withdrawn) = (address(&*remote, '2'), address(&*remote, '3'));
+        let name = format!("addresses/{}", blake3::hash(withdrawn.as_bytes()).to_hex());
+        remote.remove(&object(&name)).unwrap();
+
         let of_anna = |who, token: Option<String>, codes| Identity {
             who,
             account: "anna",
+            deposits: match token {
+                Some(_) => "no-address",
+                None => "no-token",
+            },
             token,
             codes,
         };
@@ -219,6 +251,13 @@ impl Scene {
             account: "carl",
             ..of_anna(who, Some(token), ["suspended"; 5])
         };
+        // With an address nobody can do anything else.
+        let with_address = |who, account, token, deposits| Identity {
+            account,
+            deposits,
+            ..of_anna(who, Some(token), ["wrong-token"; 5])
+        };
+        let depositor = with_address("an address", "anna", in_use, DONE);
         let unknown = |prefix: &str| Some(format!("{prefix}{}", "0".repeat(64)));
         let with_a_login = |reads, changes| [DONE, reads, changes, "wrong-token", "wrong-token"];
         let wrong = vec![
@@ -257,7 +296,7 @@ impl Scene {
                 with_a_login("device-removed", "device-removed"),
             ),
             of_anna(
-                "a login that ended with the server",
+                "a login of an earlier start, and an earlier token",
                 Some(of_process_before),
                 ["login-over"; 5],
             ),
@@ -273,6 +312,31 @@ impl Scene {
             ),
             of_carl("a suspended account", carl.0),
             of_carl("a device of a suspended account", carl.1),
+            with_address(
+                "an unknown address",
+                "anna",
+                format!("sra-{}", "0".repeat(64)),
+                "no-address",
+            ),
+            with_address("a withdrawn address", "anna", withdrawn, "no-address"),
+            with_address(
+                "an address of another vault",
+                "anna",
+                of_other_vault,
+                "no-address",
+            ),
+            with_address(
+                "an address of another account",
+                "anna",
+                bert.2,
+                "no-address",
+            ),
+            with_address(
+                "an address of a suspended account",
+                "carl",
+                carl.2,
+                "suspended",
+            ),
         ];
         Self {
             place,
@@ -281,20 +345,24 @@ impl Scene {
             removed_slot,
             elsewhere,
             wrong,
+            depositor,
         }
     }
 
-    /// The server as it is now, started again; and a second one with the same folder.
+    /// The server as it is now, started again; and a second one with the same in another place.
     fn twice(mut place: Place) -> (Place, Place) {
         place.server.take().unwrap().stop();
         let folder = tempfile::tempdir().unwrap();
         copy(place.folder.path(), folder.path());
-        place.server = Some(start(place.folder.path(), Tls::Off));
-        let elsewhere = Place {
-            server: Some(start(folder.path(), Tls::Off)),
+        let mut elsewhere = Place {
+            server: None,
             folder,
             token: place.token.clone(),
+            services: place.services.as_ref().map(Services::copy),
         };
+        for one in [&mut place, &mut elsewhere] {
+            one.server = Some(start(one.storage(), Tls::Off));
+        }
         (place, elsewhere)
     }
 
@@ -307,13 +375,14 @@ impl Scene {
             .replace("{account}", account)
             .replace("{vault}", "v")
             .replace("{kind}", "segments")
+            .replace("{deposit}", &"0".repeat(32))
             .replace("{name}", name);
         if operation.path.ends_with("/objects") {
             path.push_str("?kind=segments");
         }
         let body = match row_of(operation) {
             Row::LogsIn => document(&self.place, ("anna", "v"), &self.place.token, &self.device),
-            Row::Changes if operation.method == "PUT" => b"bytes".to_vec(),
+            Row::Changes | Row::Deposits if operation.method == "PUT" => b"bytes".to_vec(),
             _ => Vec::new(),
         };
         if matches!(operation.method, "PUT" | "POST") {
@@ -326,7 +395,16 @@ impl Scene {
     fn state(&self) -> Vec<(String, Vec<u8>)> {
         let remote = as_member(&self.place, "v", &self.device);
         let mut names = vec!["strongroom.json".to_owned(), "a".to_owned()];
-        for kind in ["segments", "headers", "publications", "pairing", "needs"] {
+        for kind in [
+            "segments",
+            "headers",
+            "publications",
+            "pairing",
+            "needs",
+            "addresses",
+            "deposits",
+            "pieces",
+        ] {
             let listed = remote.list(kind).unwrap().into_iter();
             names.extend(listed.map(|one| format!("{kind}/{}", one.name)));
         }
@@ -350,7 +428,11 @@ fn each_request_is_refused_to_each_wrong_identity() {
         "the table has a row for each request"
     );
     assert_eq!(in_table.len(), TABLE.len());
-    let scene = Scene::new();
+    Place::each().for_each(each_is_refused);
+}
+
+fn each_is_refused(place: Place) {
+    let scene = Scene::of(place);
     let (before, files) = (scene.state(), scene.place.files("objects"));
     for operation in operations() {
         let row = row_of(&operation);
@@ -376,6 +458,18 @@ fn each_request_is_refused_to_each_wrong_identity() {
     assert!(scene.state() == before);
     assert_eq!(scene.place.files("objects"), files);
     assert_eq!(scene.place.files("moving"), 0);
+    // Whoever has an address deposits, and does nothing else.
+    let one = &scene.depositor;
+    for operation in operations() {
+        let row = row_of(&operation);
+        let answer = scene.ask(&operation, one.account, one.token.as_deref());
+        let about = format!("{} by {}: {answer:?}", operation.id(), one.who);
+        assert_eq!(answer.code(), one.code(row), "{about}");
+        assert_eq!(answer.status / 100 == 2, one.code(row) == DONE, "{about}");
+    }
+    let mut with_deposit = before;
+    with_deposit.push((format!("deposits/{}", "0".repeat(32)), b"bytes".to_vec()));
+    assert!(scene.state() == with_deposit);
     // They did not fail for another reason: a device does all of it.
     let device = pass(
         &scene.place,
@@ -386,6 +480,7 @@ fn each_request_is_refused_to_each_wrong_identity() {
     for operation in operations() {
         let code = match row_of(&operation) {
             Row::Begins | Row::LogsIn => "wrong-token",
+            Row::Deposits => "no-address",
             _ => DONE,
         };
         let answer = scene.ask(&operation, "anna", Some(&device));
@@ -403,7 +498,11 @@ fn each_request_is_refused_to_each_wrong_identity() {
 /// SECURITY.md, claim 26.
 #[test]
 fn a_recorded_login_gives_nothing_to_whoever_sends_it_again() {
-    let scene = Scene::new();
+    Place::each().for_each(recorded_login_gives_nothing);
+}
+
+fn recorded_login_gives_nothing(place: Place) {
+    let scene = Scene::of(place);
     let (place, of_v) = (&scene.place, ("anna", "v"));
     let token = place.token.as_str();
     let bert = scene.wrong.iter().find(|one| one.who == "another account");

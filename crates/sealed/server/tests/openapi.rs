@@ -38,6 +38,9 @@ fn the_copy_in_docs_is_what_a_server_serves_to_everybody() {
     assert!(served.body == kept.as_bytes());
 }
 
+/// A deposit in the inbox of a vault.
+const DEPOSIT: &str = "00112233445566778899aabbccddeeff";
+
 /// A request of that form which a server carries out, about the object `a`.
 fn path_of(operation: &Operation) -> String {
     path_to(operation, "a")
@@ -50,6 +53,7 @@ fn path_to(operation: &Operation, name: &str) -> String {
         .replace("{account}", "anna")
         .replace("{vault}", "v")
         .replace("{kind}", "segments")
+        .replace("{deposit}", DEPOSIT)
         .replace("{name}", name);
     if operation.id().starts_with("listObjects") {
         path.push_str("?kind=segments");
@@ -172,13 +176,18 @@ impl Asking<'_> {
 /// lacks time or space, which `LEFT` names. That no other is given, every test checks.
 #[test]
 fn each_refusal_of_the_document_is_given() {
-    /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug.
-    const LEFT: [(&str, &str); 6] = [
+    /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug; what only several
+    /// instances can lack (`scaled.rs`).
+    const LEFT: [(&str, &str); 10] = [
         ("createObject", "slow"),
+        ("deposit", "slow"),
+        ("deposit", "disk-full"),
         ("logIn", "slow"),
         ("createObject", "disk-full"),
         ("removeObject", "disk-full"),
         ("", "busy"),
+        ("", "database-away"),
+        ("", "objects-away"),
         ("ready", "failed"),
     ];
     let place = Place::new();
@@ -205,6 +214,10 @@ fn each_refusal_of_the_document_is_given() {
     }
     let followed = Followed::new(&place);
     for operation in operations().filter(Operation::needs_token) {
+        if operation.path.contains("/inbox") {
+            of_inbox(&asking, &operation);
+            continue;
+        }
         of_identities(&asking, &operation);
         if operation.codes().contains("login-needed") {
             of_members(&asking, &operation, &followed);
@@ -461,6 +474,118 @@ fn of_identities(asking: &Asking<'_>, operation: &Operation) {
         database.execute(repair, [name]).unwrap();
         accounts.remove(name).unwrap();
     }
+}
+
+/// Refusals of whoever shows the token of an address of an inbox.
+fn of_inbox(asking: &Asking<'_>, operation: &Operation) {
+    const NUMBERS: &str = "WITH RECURSIVE number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 1000)";
+    let place = asking.place;
+    let accounts = accounts(place.folder.path());
+    let database = rusqlite::Connection::open(place.folder.path().join("server.db")).unwrap();
+    // An account for each reason why the server refuses whoever has an address.
+    let token_of = |account: &str| {
+        let of_account = accounts.add(account, Quota::default()).unwrap();
+        let token = format!("sra-{}", blake3::hash(account.as_bytes()).to_hex());
+        let name = format!("addresses/{}", blake3::hash(token.as_bytes()).to_hex());
+        let remote = place.remote(of_account.reveal(), account, "v");
+        let created = remote.create(&ObjectName::new(name).unwrap(), b"a".to_vec());
+        assert_eq!(created.unwrap(), Created::New);
+        token
+    };
+    let path = path_of(operation);
+    let of = |account: &str| path.replace("anna", account);
+    let is_put = operation.method == "PUT";
+    let (body, said): (&[u8], _) = match is_put {
+        true => (b"a", said(b"a")),
+        false => (b"", String::new()),
+    };
+    let refused = |path: &str, head: &str, code| {
+        asking.refused(operation, path, &format!("{head}{said}"), body, code);
+    };
+    refused(&path, "", "no-token");
+    refused(&path, "authorization: Basic YTpi\r\n", "wrong-token");
+    refused(&path, &Asking::bearer("sra-0"), "no-address");
+    refused(&of("Anna"), &Asking::bearer("sra-0"), "name");
+    let suspended = token_of("suspended");
+    accounts
+        .set_standing("suspended", Standing::Suspended)
+        .unwrap();
+    refused(&of("suspended"), &Asking::bearer(&suspended), "suspended");
+    let broken = token_of("broken");
+    // What no version writes: the server is at fault. The bytes of the address are gone, or the usage of the account is none.
+    for wrong in [
+        "UPDATE account SET bytes = -1 WHERE name = 'broken'",
+        "UPDATE object SET file = x'00112233445566778899aabbccddeeff' WHERE vault IN
+            (SELECT vault.id FROM vault JOIN account ON account.id = vault.account WHERE account.name = 'broken')",
+    ] {
+        assert_eq!(database.execute(wrong, []).unwrap(), 1);
+    }
+    refused(&of("broken"), &Asking::bearer(&broken), "failed");
+    let mut used = vec!["suspended", "broken"];
+    if is_put {
+        of_deposits(asking, operation, &of("busy"), &token_of("busy"));
+        let full = token_of("full");
+        let many = format!(
+            "{NUMBERS} INSERT INTO object (vault, name, file, len, created_s)
+             SELECT vault.id, 'deposits/' || printf('%032x', number.n), randomblob(16), 0, 0
+             FROM vault JOIN account ON account.id = vault.account, number WHERE account.name = 'full'"
+        );
+        assert_eq!(database.execute(&many, []).unwrap(), 1000);
+        refused(&of("full"), &Asking::bearer(&full), "inbox-full");
+        used.extend(["busy", "full"]);
+    }
+    let repair = "UPDATE account SET bytes = 0 WHERE name = 'broken'";
+    database.execute(repair, []).unwrap();
+    for account in used {
+        accounts.remove(account).unwrap();
+    }
+}
+
+/// Refusals of a deposit by whoever has an address.
+fn of_deposits(asking: &Asking<'_>, operation: &Operation, path: &str, token: &str) {
+    let own = Asking::bearer(token);
+    let hash = format!("strongroom-blake3: {}\r\n", blake3::hash(b"bytes").to_hex());
+    let other = format!("strongroom-blake3: {}\r\n", blake3::hash(b"other").to_hex());
+    let refused = |path: &str, head: &str, body: &[u8], code| {
+        asking.refused(operation, path, &format!("{own}{head}"), body, code);
+    };
+    refused(path, &hash, b"", "no-length");
+    let long = format!("{hash}content-length: 67108865\r\n");
+    refused(path, &long, b"", "too-long");
+    // Longer than any piece.
+    let long = vec![b'a'; (1 << 20) + (64 << 10) + 1];
+    refused(path, &said(&long), &long, "too-long");
+    refused(path, "content-length: 5\r\n", b"bytes", "no-hash");
+    let wrong = format!("{other}content-length: 5\r\n");
+    refused(path, &wrong, b"bytes", "hash");
+    refused(&format!("{path}.x"), &said(b"bytes"), b"bytes", "name");
+    let head = format!("{own}{hash}content-length: 6\r\n");
+    let line = send(
+        asking.place.address(),
+        "PUT",
+        path,
+        head.as_bytes(),
+        b"bytes",
+    );
+    line.shutdown(Shutdown::Write).unwrap();
+    let cut = answer(line);
+    check("PUT", path, &cut);
+    assert_eq!(cut.code(), "length", "{cut:?}");
+    asking.note(operation, "length");
+    let put = |path: &str| {
+        let head = format!("{own}{}", said(b"bytes"));
+        ask(asking.place.address(), "PUT", path, &head, b"bytes")
+    };
+    let created = put(path);
+    assert_eq!(created.status, 201, "{created:?}");
+    refused(path, &said(b"bytes"), b"bytes", "already-there");
+    // Nothing comes behind the envelope.
+    let piece = format!("{path}.{}.0000", "0".repeat(16));
+    refused(&piece, &said(b"bytes"), b"bytes", "already-there");
+    // Each is another one: what is there already counts for nothing.
+    let another = |number: usize| put(&path.replace(DEPOSIT, &format!("{number:032x}")));
+    assert!((1..1000).any(|number| another(number).code() == "too-many"));
+    asking.note(operation, "too-many");
 }
 
 /// Refusals of an object that is to be created.

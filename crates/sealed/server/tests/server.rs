@@ -18,7 +18,7 @@ use strongroom_remote::{Address, Created, Error, Limited, Pace, Rates, Remote, W
 use strongroom_server::{Error as ServerError, Quota, Server, Settings, Standing, Tls};
 use support::{Place, accounts, answer, ask, said, start};
 
-/// Runs `check` with an empty vault at a server, in clear, with TLS, and at a pace.
+/// Runs `check` with an empty vault at a server, in clear, with TLS, and at a pace; and at an instance of several.
 fn each(check: impl Fn(&dyn Remote)) {
     let place = Place::new();
     check(&*place.vault("plain"));
@@ -39,6 +39,9 @@ fn each(check: impl Fn(&dyn Remote)) {
         server.address()
     );
     check(&*Address::parse(&url).unwrap().open().unwrap());
+    if let Some(place) = Place::scaled() {
+        check(&*place.vault("scaled"));
+    }
 }
 
 #[test]
@@ -520,7 +523,7 @@ fn a_restart_keeps_everything_and_ends_what_was_cut() {
 fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     let place = Place::new();
     let settings = Settings {
-        folder: place.folder.path().to_owned(),
+        storage: place.folder.path().into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: Tls::Off,
         metrics: None,
@@ -539,7 +542,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("vault.json"), "{}").unwrap();
     let other = Settings {
-        folder: foreign.path().to_owned(),
+        storage: foreign.path().into(),
         ..settings.clone()
     };
     assert!(matches!(Server::start(&other), Err(ServerError::Foreign)));
@@ -550,7 +553,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
     database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let settings = Settings {
-        folder: newer.path().to_owned(),
+        storage: newer.path().into(),
         ..settings
     };
     assert!(matches!(

@@ -487,6 +487,12 @@ public final class Vault extends Tree {
         public final long conflicts;
         /** The conflict copies that were made. */
         public final List<String> conflictPaths;
+        /** Deposits that came into {@code /Inbox}. */
+        public final long received;
+        /** The paths of the first thousand of them. */
+        public final List<String> receivedPaths;
+        /** Deposits that did not come, with the reason. */
+        public final List<String> depositProblems;
 
         Pulled(Reader answer) {
             objects = answer.number();
@@ -494,6 +500,9 @@ public final class Vault extends Tree {
             publications = answer.number();
             conflicts = answer.number();
             conflictPaths = answer.texts();
+            received = answer.number();
+            receivedPaths = answer.texts();
+            depositProblems = answer.texts();
         }
     }
 

@@ -453,7 +453,10 @@ class LifeTest {
             }
         }
         Files.write(vault.path("/shared"), new byte[] {0, 2});
-        assertEquals(1, vault.pull("stick", null).conflicts);
+        Vault.Pulled pulled = vault.pull("stick", null);
+        assertEquals(1, pulled.conflicts);
+        assertEquals(0, pulled.received);
+        assertTrue(pulled.receivedPaths.isEmpty() && pulled.depositProblems.isEmpty());
         Vault.Conflict conflict = vault.conflicts().get(0);
         assertEquals(vault.path("/shared"), conflict.beside);
         assertEquals(conflict.beside, vault.settleConflict(conflict.path, Vault.Keep.MINE));

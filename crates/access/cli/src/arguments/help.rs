@@ -130,6 +130,42 @@ pub(crate) fn remote_prune() -> String {
     )
 }
 
+pub(crate) fn inbox_add() -> String {
+    format!(
+        "The remote must be a Strongroom server (`strongroom serve`). The URL that this command prints is all that a depositor needs. It \
+         allows to deposit files, and nothing else: whoever has it cannot list, read or change anything, not even their own deposits. Only \
+         devices of the vault can decrypt what was deposited. The next `pull` or `sync` of any device, or a mount with --sync, puts it into \
+         the directory /Inbox of the vault, once.\n\n\
+         Give each depositor an address of its own: then you can withdraw one without the others. After the keys of the vault were changed \
+         (`key rotate`, `key remove`, `device remove`), all addresses are withdrawn at the next sync; make new ones with the same labels.\n\n{}",
+        example(&[
+            "strongroom inbox add photos scanner",
+            "strongroom inbox add photos 'tax office' home",
+        ])
+    )
+}
+
+pub(crate) fn inbox_remove() -> String {
+    format!(
+        "The vault syncs with the server, so that what was deposited until now comes into /Inbox.\n\n{}",
+        example(&["strongroom inbox remove photos scanner"])
+    )
+}
+
+pub(crate) fn deposit() -> String {
+    format!(
+        "The files are encrypted on this machine, for the vault. Before that the command checks that the key which the server shows is the \
+         one of the URL. A file may have 1 GiB. If the command is interrupted, nothing of the unfinished file comes into the vault; run it \
+         again. With --id, a file that is already there is not deposited twice.\n\n\
+         Keep the URL as you would a key to a letter box: whoever has it can fill the inbox. Other users of this machine see the arguments \
+         of a command; the part of the URL before the @ can come from the environment variable STRONGROOM_TOKEN instead.\n\n{}",
+        example(&[
+            "strongroom deposit 'https://sra-…@server/anna/photos' scan.pdf",
+            "tar -c letters | strongroom deposit \"$INBOX\" - --name letters.tar --from 'the office'",
+        ])
+    )
+}
+
 pub(crate) fn device_add() -> String {
     format!(
         "On the new device, run `strongroom clone --pair URL VAULT` and type the code. Both devices then show a fingerprint of the new device. \
@@ -172,7 +208,8 @@ pub(crate) fn pull() -> String {
          changed it, the changed file stays. If two devices changed different lines of a text file, the result has the lines of both. If both \
          changed the content and the changes cannot be joined line by line, the version that was pushed first keeps the name, and yours is kept \
          beside it under a name like `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Other programs may use the vault meanwhile, also through a \
-         mount. If a pull is interrupted, the vault stays as it was, and the next pull does not fetch again what has arrived.\n\n{}",
+         mount. If a pull is interrupted, the vault stays as it was, and the next pull does not fetch again what has arrived. A pull also takes in \
+         what others deposited (`strongroom inbox`).\n\n{}",
         example(&["strongroom pull photos", "strongroom pull photos stick"])
     )
 }

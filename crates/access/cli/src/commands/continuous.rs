@@ -66,7 +66,9 @@ pub(crate) fn watch(vault: &Vault, arguments: &Sync) -> Result<()> {
 fn say(event: &SyncEvent) -> Result<()> {
     match event {
         SyncEvent::Synced { remote, report } => {
-            if report.pulled.publications > 0 {
+            let pulled = &report.pulled;
+            let has_others = pulled.received > 0 || !pulled.deposit_problems.is_empty();
+            if pulled.publications > 0 || has_others {
                 show_pull(remote, &report.pulled)?;
             }
             if report.pushed.publications > 0 {
@@ -150,6 +152,15 @@ fn log(event: &SyncEvent) {
                     "remote {remote}: {} in conflict: changed here and on another device; both versions are kept, one with \"conflict\" in its name",
                     counted(pulled.conflicts, "file")
                 );
+            }
+            if pulled.received > 0 {
+                log::info!(
+                    "remote {remote}: {} deposited by others",
+                    counted(pulled.received, "file")
+                );
+            }
+            for problem in &pulled.deposit_problems {
+                log::warn!("remote {remote}: {problem}");
             }
         }
         SyncEvent::Failed {

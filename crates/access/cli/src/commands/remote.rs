@@ -381,12 +381,17 @@ pub(crate) fn pull_json(name: &str, report: &PullReport) -> Value {
         "conflict_paths": paths(&report.conflict_paths),
         "merged": report.merged,
         "merged_paths": paths(&report.merged_paths),
+        "received": report.received,
+        "received_paths": paths(&report.received_paths),
+        "deposit_problems": report.deposit_problems,
     })
 }
 
 pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
     let mut out = stdout();
+    let has_others = report.received > 0 || !report.deposit_problems.is_empty();
     match report.publications {
+        0 if has_others => {}
         0 => writeln!(out, "{name} has nothing new")?,
         _ => writeln!(
             out,
@@ -406,7 +411,16 @@ pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
         "in conflict: changed here and on another device; both versions are kept, yours as:",
         (report.conflicts, &report.conflict_paths),
     )?;
-    Ok(out.flush()?)
+    show_paths(
+        &mut out,
+        "deposited by others:",
+        (report.received, &report.received_paths),
+    )?;
+    out.flush()?;
+    for problem in &report.deposit_problems {
+        tell(&format!("strongroom: {problem}"));
+    }
+    Ok(())
 }
 
 /// How many files something is so of, and which.

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use strongroom_server::{Accounts, Error, Quota, Server, Settings, Tls, Token, raise_open_files};
+use strongroom_server::{
+    Accounts, Error, Quota, Server, Settings, Storage, Tls, Token, raise_open_files,
+};
 
 use crate::arguments::serve::Serve;
 use crate::terminal::exit_code::ExitCode;
@@ -28,7 +30,7 @@ pub(crate) fn serve(arguments: &Serve) -> Result<()> {
     raise_open_files();
     let signs_itself = tls == Tls::SelfSigned;
     let server = Server::start(&Settings {
-        folder: arguments.folder.clone(),
+        storage: Storage::from(&arguments.folder),
         listen: arguments.listen,
         tls,
         metrics: None,

@@ -121,7 +121,10 @@ impl ExitCode {
             Error::NotAVault | Error::InterruptedCreate | Error::InterruptedClone => {
                 Self::NotAVault
             }
-            Error::RemoteName | Error::NoConflict | Error::ConflictOfDirectories => Self::Usage,
+            Error::RemoteName
+            | Error::NoConflict
+            | Error::ConflictOfDirectories
+            | Error::Inbox(_) => Self::Usage,
             Error::RemoteNameTaken(_) | Error::RemoteAhead | Error::NothingInCommon => Self::Exists,
             Error::RemoteBusy | Error::KeysInUse | Error::ContentAway { .. } => Self::InUse,
             Error::UnknownRemote(_) | Error::ConflictAlone => Self::NotFound,

@@ -4,6 +4,7 @@
     reason = "each test binary uses the part of this that it needs"
 )]
 
+pub(crate) mod serving;
 pub(crate) mod terminal;
 
 use std::fs;

@@ -192,6 +192,15 @@ impl Run<'_, '_> {
                 let inode = self.node(path.0, Links::Follow)?.inode;
                 self.share(source, inode, offset)
             }
+            Step::NameFrom { path, source } => {
+                let inode = self.session.writable(source)?.inode;
+                let place = self.place(path.0)?;
+                let parent = place.parent.0.inode;
+                self.draft.link(inode, parent, &place.name)?;
+                self.told.entry(&place);
+                self.told.attributes.insert(inode);
+                Ok(())
+            }
             Step::WriteAt { path, offset, data } => {
                 let inode = self.node(path.0, Links::Follow)?.inode;
                 let index = self.next_content();

@@ -38,6 +38,7 @@ use crate::execute::history::told;
 use crate::execute::let_go::let_go_all_but;
 use crate::execute::published::{change_state, remote_of};
 use crate::execute::session::Session;
+use crate::inbox_state::{self, INBOX_STATE};
 use crate::incoming;
 use crate::observer::Change;
 use crate::request::remote::{JoinedFields, Start};
@@ -543,19 +544,29 @@ fn extents(tree: &Tree<'_, Arrival<'_>>, file: &history::Entry) -> Result<Vec<hi
     Ok(extents)
 }
 
-/// Each attribute as theirs has it where theirs changed it, else as mine has it.
+/// Each attribute as theirs has it where theirs changed it, else as mine has it; but that of the inbox is joined.
 fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrList {
     use std::collections::BTreeMap;
     let [base, mine, theirs] =
         [base, mine, theirs].map(|list| list.into_iter().collect::<BTreeMap<_, _>>());
-    let mut joined = mine;
+    let mut joined = mine.clone();
     for name in base.keys().chain(theirs.keys()) {
-        if base.get(name) != theirs.get(name) {
-            match theirs.get(name) {
-                Some(value) => joined.insert(name.clone(), value.clone()),
-                None => joined.remove(name),
-            };
+        let [was, own, other] = [&base, &mine, &theirs].map(|list| list.get(name));
+        if was == other {
+            continue;
         }
+        let value = match name == INBOX_STATE && was != own {
+            // Both took deposits in.                                                              [12.6.4]
+            true => {
+                let [was, own, other] = [was, own, other].map(|value| value.map(Vec::as_slice));
+                inbox_state::joined(was, own, other)
+            }
+            false => other.cloned(),
+        };
+        match value {
+            Some(value) => joined.insert(name.clone(), value),
+            None => joined.remove(name),
+        };
     }
     joined.into_iter().collect()
 }

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::{Error as FileError, Taken};
+use strongroom_format::deposit::AddressId;
 use strongroom_format::publication::RemoteId;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -22,6 +23,7 @@ use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_public
 use crate::clock::now_s;
 use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
+use crate::execute::deposits;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::history;
 use crate::execute::join::join;
@@ -206,6 +208,26 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
                 },
             )?;
             Ok(signed.map(LoginFields::of).into())
+        }
+        RemoteRequest::InboxAddress { id } => {
+            let address =
+                (session.vault).with_keys(|keys| keys.keyring().inbox_address(AddressId(*id)));
+            Ok(ByteBuffer(address.encode()).into())
+        }
+        RemoteRequest::OpenDeposit { deposit, envelope } => {
+            Ok(deposits::opened(session, *deposit, envelope.0).into())
+        }
+        RemoteRequest::IsDepositThere { deposit, node } => {
+            Ok(deposits::is_there(session, *deposit, *node)?.into())
+        }
+        RemoteRequest::OpenPiece {
+            deposit,
+            envelope,
+            number,
+            piece,
+        } => {
+            let clear = deposits::piece(session, (*deposit, envelope.0), *number, piece.0);
+            Ok(Response::Backup(clear))
         }
         RemoteRequest::EndPush => {
             let ended = session.push.lock().take();

@@ -22,6 +22,7 @@ use strongroom_history::{NewRevision, RevisionId};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
+use crate::inbox_state::{INBOX_STATE, InboxState};
 use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::observer::Change;
 use crate::path::{HeldNode, Links, resolve};
@@ -457,12 +458,27 @@ impl<'s> Restorer<'s> {
         Ok(())
     }
 
+    /// Whether the vault says of its inbox what can be read. It goes back to no earlier state: an address that was removed since would be
+    /// in use again, one that was made since would never be withdrawn, and what was taken in would come again.         [12.6.8]
+    fn has_inbox_state(&self) -> Result<bool> {
+        let found = self
+            .filesystem()
+            .xattr(&self.session.caller, InodeId::ROOT, INBOX_STATE);
+        match found {
+            Err(filesystem::Error::NoAttribute) => Ok(false),
+            value => Ok(InboxState::decode(&value?).is_ok()),
+        }
+    }
+
     /// Extended attributes, owner, mode and times.
     fn attributes_of(&self, from: &Attributes, to: InodeId) -> Result<()> {
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);
-        let kept = filesystem.xattrs(caller, from.inode)?;
+        let mut kept = filesystem.xattrs(caller, from.inode)?;
+        let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
+        kept.retain(|name| !inbox_stays || name != INBOX_STATE);
         for name in filesystem.xattrs(caller, to)? {
-            if !kept.contains(&name) {
+            let stays = inbox_stays && name == INBOX_STATE;
+            if !stays && !kept.contains(&name) {
                 filesystem.remove_xattr(caller, to, &name)?;
             }
         }

@@ -8,20 +8,21 @@
 //! Invariants
 //!  (1) Everything is re-sealed and durable, also records of revisions, before a header without the old keys is written.  [1.10.4]
 //!  (2) The process that opens the vault after a crash continues where the rows say that the rotation stopped.  [1.10.1]
-//!  (3) Old keys are forgotten only once every remote has the newest header and nothing live there is sealed under old keys. So
-//!      later publications need no old key. A device that syncs late still finds an earlier header at the remote, with old and
-//!      new keys.                                                                                          [11.6.9]
+//!  (3) Old keys are forgotten only once every remote has the newest header and nothing is sealed under old keys that is live there, or
+//!      waits there in an inbox. So later publications need no old key. A device that syncs late still finds an earlier header at the
+//!      remote, with old and new keys.                                                                     [11.6.9]
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use strongroom_filesystem::{Filesystem, Resealed};
+use strongroom_filesystem::{Caller, Error as FileError, Filesystem, InodeId, Resealed};
 use strongroom_format::Epoch;
 use strongroom_sync::RemoteState;
 
 use crate::execute::session::OpenVault;
+use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState};
 use crate::keyring::held_keys::ROTATION;
 use crate::request::Rotation;
 use crate::{Error, Result};
@@ -106,7 +107,7 @@ impl OpenVault {
             Resealed::Done(first) => first,
         };
         // (3)
-        if !is_published(self)? {
+        if !is_published(self)? || !is_inbox_done(self, first)? {
             return Ok(Step::Unpublished);
         }
         // What a pull left that was cut off may be sealed under them. Of a remote that there is, all under such keys has been joined.
@@ -143,6 +144,28 @@ fn is_published(vault: &OpenVault) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether nothing waits any more, at a remote of the vault, that was deposited by an address of an epoch before `first`: without the keys of
+/// that nobody opens it.                                                                                    [12.1.5]
+fn is_inbox_done(vault: &OpenVault, first: Epoch) -> Result<bool> {
+    let found = vault
+        .filesystem
+        .xattr(&Caller::root(), InodeId::ROOT, INBOX_STATE);
+    let value = match found {
+        Err(FileError::NoAttribute) => return Ok(true),
+        value => value?,
+    };
+    // One that nobody can read says nothing of addresses.
+    let Ok(state) = InboxState::decode(&value) else {
+        return Ok(true);
+    };
+    let remotes = vault.filesystem.engine().reader()?.remotes()?;
+    let is_in_use = |one: &AddressEntry| {
+        let is_there = remotes.iter().any(|row| row.id == one.remote);
+        one.epoch < first && !one.is_withdrawn && is_there
+    };
+    Ok(!state.addresses.iter().any(is_in_use))
 }
 
 fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {

@@ -158,6 +158,30 @@ pub(crate) enum RemoteRequest<'a> {
         valid_s: u64,
         records: u64,
     },
+    /// The document of the address of that id, under the newest keys.
+    InboxAddress {
+        id: [u8; 16],
+    },
+    /// What an envelope says.
+    OpenDeposit {
+        deposit: [u8; 16],
+        #[serde(borrow)]
+        envelope: Bytes<'a>,
+    },
+    /// Whether the node of that number is there, and is the file of that deposit.
+    IsDepositThere {
+        deposit: [u8; 16],
+        node: u64,
+    },
+    /// The content in a piece of the deposit of an envelope, or why there is none.
+    OpenPiece {
+        deposit: [u8; 16],
+        #[serde(borrow)]
+        envelope: Bytes<'a>,
+        number: u64,
+        #[serde(borrow)]
+        piece: Bytes<'a>,
+    },
 }
 
 /// Where a pull begins to look.
@@ -184,6 +208,10 @@ impl RemoteRequest<'_> {
                 | Self::Segments { .. }
                 | Self::Pins
                 | Self::SignLogin { .. }
+                | Self::InboxAddress { .. }
+                | Self::OpenDeposit { .. }
+                | Self::IsDepositThere { .. }
+                | Self::OpenPiece { .. }
         )
     }
 
@@ -335,6 +363,24 @@ impl LoginFields {
             records: self.records.into_iter().map(|one| one.0).collect(),
         })
     }
+}
+
+/// What the envelope of a deposit says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum DepositFields {
+    Opened {
+        name: ByteBuffer,
+        sender: String,
+        size: u64,
+        modified_ns: i64,
+        /// By which address it came.
+        address: [u8; 16],
+        /// What its pieces are called by.
+        run: [u8; 8],
+    },
+    /// It is sealed under keys that are not here.
+    UnknownEpoch,
+    Unreadable,
 }
 
 /// What a join did.

@@ -59,6 +59,11 @@ pub(crate) enum Step<'a> {
         offset: u64,
         source: Handle,
     },
+    /// `Link` of what an open file holds that has no name yet.
+    NameFrom {
+        path: Bytes<'a>,
+        source: Handle,
+    },
     Rename {
         path: Bytes<'a>,
         new_path: Bytes<'a>,
@@ -111,6 +116,7 @@ impl<'a> Step<'a> {
             | Self::MakeDirectory { path, .. }
             | Self::WriteFileFrom { path, .. }
             | Self::WriteAtFrom { path, .. }
+            | Self::NameFrom { path, .. }
             | Self::RemoveFile { path }
             | Self::RemoveDirectory { path }
             | Self::SetAttributes { path, .. } => path.0.len(),

@@ -19,7 +19,9 @@ use hpke::kdf::HkdfSha256;
 use hpke::kem::XWing;
 use hpke::{Deserializable as _, Kem as KemTrait, OpModeR, OpModeS, Serializable as _};
 use std::convert::Infallible;
-use strongroom_format::limits::{GRANT_BYTES, GRANT_ENCAPSULATED_BYTES, TAG_BYTES};
+use strongroom_format::limits::{
+    GRANT_BYTES, GRANT_ENCAPSULATED_BYTES, KEM_PUBLIC_BYTES, TAG_BYTES,
+};
 use strongroom_format::{Commitment, Epoch, Grant, PrincipalId, PublicKeys, VaultId};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
@@ -67,7 +69,7 @@ impl EpochKeys {
         let clear = [*self.epoch_key.bytes(), *self.id_key.bytes()];
         let clear = Zeroizing::new(clear);
         let info = info(vault, epoch, keys.id());
-        let sealed = seal_to(keys, &info, clear.as_flattened(), random)?;
+        let sealed = seal_to(&keys.kem, &info, clear.as_flattened(), random)?;
         let bytes = <Box<[u8; GRANT_BYTES]>>::try_from(sealed.into_boxed_slice())
             .expect("(length) holds: two keys seal to the length of a grant");
         Ok(Grant {
@@ -86,7 +88,7 @@ impl EpochKeys {
         commitment: Commitment,
     ) -> Option<Self> {
         let info = info(vault, grant.epoch, principal.id());
-        let clear = open_as(principal, &info, grant.bytes.as_slice())?;
+        let clear = open_with(&principal.kem(), &info, grant.bytes.as_slice())?;
         if clear.len() != 2 * KEY_BYTES {
             return None;
         }
@@ -102,7 +104,7 @@ impl EpochKeys {
 
 /// Whether something can be granted to the holder of `keys`: the record that adds a member does not say so.          [1.5.7]
 pub(crate) fn can_be_granted(keys: &PublicKeys) -> bool {
-    public_key(keys).is_ok()
+    public_key(&keys.kem).is_ok()
 }
 
 /// A grant that nobody opens, for a member to whom nothing can be granted.                                     [1.5.7]
@@ -120,19 +122,19 @@ pub(crate) fn grant_to_nobody(
     })
 }
 
-fn public_key(keys: &PublicKeys) -> Result<<XWing as KemTrait>::PublicKey, GrantError> {
-    let public = <XWing as KemTrait>::PublicKey::from_bytes(keys.kem.as_slice());
+fn public_key(kem: &[u8; KEM_PUBLIC_BYTES]) -> Result<<XWing as KemTrait>::PublicKey, GrantError> {
+    let public = <XWing as KemTrait>::PublicKey::from_bytes(kem.as_slice());
     public.map_err(|_| GrantError::PublicKey)
 }
 
-/// `clear` sealed to the holder of `keys`: HPKE as a grant has it, under `info`.
+/// `clear` sealed to the holder of the secret half of `kem`: HPKE as a grant has it, under `info`.
 pub(crate) fn seal_to(
-    keys: &PublicKeys,
+    kem: &[u8; KEM_PUBLIC_BYTES],
     info: &[u8],
     clear: &[u8],
     random: &dyn Random,
 ) -> Result<Vec<u8>, GrantError> {
-    let public = public_key(keys)?;
+    let public = public_key(kem)?;
     let mut drawn = Zeroizing::new([0; ENCAPSULATION_RANDOM_BYTES]);
     random
         .fill(drawn.as_mut_slice())
@@ -163,9 +165,9 @@ pub(crate) fn seal_to(
     Ok(bytes)
 }
 
-/// What `seal_to` sealed to `principal` under `info`.
-pub(crate) fn open_as(
-    principal: &Principal,
+/// What `seal_to` sealed to the public half of `kem` under `info`.
+pub(crate) fn open_with(
+    kem: &<XWing as KemTrait>::PrivateKey,
     info: &[u8],
     bytes: &[u8],
 ) -> Option<Zeroizing<Vec<u8>>> {
@@ -176,7 +178,7 @@ pub(crate) fn open_as(
     let mut clear = Zeroizing::new(clear.to_vec());
     hpke::single_shot_open_inout_detached::<AesGcm256, HkdfSha256, XWing>(
         &OpModeR::Base,
-        &principal.kem(),
+        kem,
         &encapsulation,
         info,
         InOutBuf::from(clear.as_mut_slice()),

@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, [1.4.11]
 
 use crate::locked::Locked;
-use crate::membership::grant::{GrantError, open_as, seal_to};
+use crate::membership::grant::{GrantError, open_with, seal_to};
 use crate::membership::principal::{Principal, SEED_BYTES};
 use crate::random::Random;
 use strongroom_format::{PrincipalId, VaultId};
@@ -22,12 +22,12 @@ pub(crate) fn hand_over(
     random: &dyn Random,
 ) -> Result<Vec<u8>, GrantError> {
     let info = info(vault, acting.id());
-    seal_to(acting.keys(), &info, next.seed().as_slice(), random)
+    seal_to(&acting.keys().kem, &info, next.seed().as_slice(), random)
 }
 
 /// The device in `bytes`, which were sealed to `acting`.
 pub(crate) fn take_over(vault: VaultId, acting: &Principal, bytes: &[u8]) -> Option<Principal> {
-    let clear = open_as(acting, &info(vault, acting.id()), bytes)?;
+    let clear = open_with(&acting.kem(), &info(vault, acting.id()), bytes)?;
     let seed: &[u8; SEED_BYTES] = clear.as_slice().try_into().ok()?;
     Some(Principal::from_seed(Locked::copy_of(seed)))
 }

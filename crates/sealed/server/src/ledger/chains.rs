@@ -9,15 +9,16 @@
 //!  (1) The noted chain of a vault only grows: each chain that is noted continues the one before.        [11.11.5]
 //!  (2) A change, and the check whether its asker may make it, are one transaction.                          [11.11.6]
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use strongroom_format::Role;
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{PAIRING_OBJECTS_MAX, Refusal};
 
+use crate::database::{View, values};
 use crate::error::Result;
 use crate::file_id::FileId;
 use crate::header_chain::{HeaderChain, ID_BYTES};
-use crate::ledger::{Ledger, VaultKey, number};
+use crate::inbox_rows;
+use crate::ledger::{Ledger, VaultKey, lock};
 use crate::limits::FIRST_HEADERS;
 use crate::rights::{Asker, Deed, Kind, MARKER, Rights};
 
@@ -66,18 +67,19 @@ impl Noted {
 impl Ledger {
     /// What is noted of a vault; `None` if it is not followed.
     pub(crate) fn noted(&self, vault: &VaultKey) -> Result<Option<Noted>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare_cached(
-            "SELECT chain.records, chain.header FROM vault JOIN chain ON chain.vault = vault.id
-             WHERE vault.account = ?1 AND vault.name = ?2",
-        )?;
-        let noted = query.query_row(params![vault.account, vault.name], |row| {
-            Ok(Noted {
-                ids: row.get(0)?,
-                header: row.get(1)?,
-            })
-        });
-        Ok(noted.optional()?)
+        self.database.read(|view| {
+            view.row(
+                "SELECT chain.records, chain.header FROM vault JOIN chain ON chain.vault = vault.id
+                 WHERE vault.account = ?1 AND vault.name = ?2",
+                values![vault.account, &vault.name],
+                |row| {
+                    Ok(Noted {
+                        ids: row.get(0)?,
+                        header: row.get(1)?,
+                    })
+                },
+            )
+        })
     }
 
     /// A principal that is noted; `None` if it never was a member.
@@ -86,18 +88,19 @@ impl Ledger {
         vault: &VaultKey,
         principal: &[u8; 32],
     ) -> Result<Option<Principal>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare_cached(
-            "SELECT member.role, member.signing FROM vault JOIN member ON member.vault = vault.id
-             WHERE vault.account = ?1 AND vault.name = ?2 AND member.principal = ?3",
-        )?;
-        let found = query.query_row(params![vault.account, vault.name, principal], |row| {
-            Ok(Principal {
-                role: role(row.get(0)?),
-                signing: row.get(1)?,
-            })
-        });
-        Ok(found.optional()?)
+        self.database.read(|view| {
+            view.row(
+                "SELECT member.role, member.signing FROM vault JOIN member ON member.vault = vault.id
+                 WHERE vault.account = ?1 AND vault.name = ?2 AND member.principal = ?3",
+                values![vault.account, &vault.name, principal],
+                |row| {
+                    Ok(Principal {
+                        role: role(row.get(0)?),
+                        signing: row.get(1)?,
+                    })
+                },
+            )
+        })
     }
 
     /// What somebody may do in a vault now.
@@ -105,12 +108,12 @@ impl Ledger {
     /// # Errors
     /// `Refused`, as `check`.
     pub(crate) fn rights(&self, vault: &VaultKey, asker: &Asker) -> Result<Rights> {
-        rights(&self.reader.lock(), vault, asker)
+        self.database.read(|view| rights(view, vault, asker))
     }
 
     /// The newest headers by their names, newest first, with their files.
     pub(crate) fn newest_headers(&self, vault: &VaultKey) -> Result<Vec<(String, FileId)>> {
-        newest_headers(&self.reader.lock(), vault)
+        self.database.read(|view| newest_headers(view, vault))
     }
 
     /// The file of the marker of a vault; `None` if it has none.
@@ -130,35 +133,33 @@ impl Ledger {
         (header, looked_at): (&str, &[(String, FileId)]),
         chain: &HeaderChain,
     ) -> Result<()> {
-        let mut writer = self.writer.lock();
-        let change = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let id: Option<i64> = change
-            .query_row(
+        self.database.change(|change| {
+            lock(change, vault.account)?;
+            let id: Option<i64> = change.row(
                 "SELECT id FROM vault WHERE account = ?1 AND name = ?2",
-                params![vault.account, vault.name],
+                values![vault.account, &vault.name],
                 |row| row.get(0),
-            )
-            .optional()?;
-        let id = id.ok_or(Refusal::NoHeader)?;
-        if noted_of(&change, id)?.is_none() {
-            if newest_headers(&change, vault)? != looked_at {
-                return Err(Refusal::Busy.into());
+            )?;
+            let id = id.ok_or(Refusal::NoHeader)?;
+            if noted_of(change, id)?.is_none() {
+                if newest_headers(change, vault)? != looked_at {
+                    return Err(Refusal::Busy.into());
+                }
+                note(change, id, header, chain)?;
             }
-            note(&change, id, header, chain)?;
-        }
-        Ok(change.commit()?)
+            Ok(())
+        })
     }
 }
 
-fn newest_headers(view: &Connection, vault: &VaultKey) -> Result<Vec<(String, FileId)>> {
-    let mut query = view.prepare_cached(
+fn newest_headers(view: &View<'_>, vault: &VaultKey) -> Result<Vec<(String, FileId)>> {
+    view.rows(
         "SELECT object.name, object.file FROM vault JOIN object ON object.vault = vault.id
          WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > 'headers/' AND object.name < 'headers0'
          ORDER BY object.name DESC LIMIT ?3",
-    )?;
-    let values = params![vault.account, vault.name, FIRST_HEADERS as i64];
-    let rows = query.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+        values![vault.account, &vault.name, FIRST_HEADERS],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
 }
 
 /// Refuses what the asker may not do now. (2)
@@ -167,23 +168,22 @@ fn newest_headers(view: &Connection, vault: &VaultKey) -> Result<Vec<(String, Fi
 /// `Refused`: for the token of an account `LoginNeeded`; for a principal `DeviceRemoved`, `LoginOver` if what it showed is not good any
 /// more, `OnlyDevices`, `Stays`.
 pub(super) fn check(
-    view: &Connection,
+    view: &View<'_>,
     (vault, asker): (&VaultKey, &Asker),
     deed: Deed,
 ) -> Result<()> {
     let rights = rights(view, vault, asker)?;
     rights.allow(deed)?;
     if rights == Rights::FirstFetch && matches!(deed, Deed::Create(Kind::Pairing, _)) {
-        let mut query = view.prepare_cached(
+        let there: u64 = view.value(
             "SELECT count(*) FROM (
                  SELECT 1 FROM vault JOIN object ON object.vault = vault.id
                  WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > 'pairing/' AND object.name < 'pairing0'
                  LIMIT ?3
-             )",
+             ) AS these",
+            values![vault.account, &vault.name, PAIRING_OBJECTS_MAX],
         )?;
-        let most = PAIRING_OBJECTS_MAX as i64;
-        let values = params![vault.account, vault.name, most];
-        if number_of(&mut query, values)? >= PAIRING_OBJECTS_MAX as u64 {
+        if there >= PAIRING_OBJECTS_MAX as u64 {
             return Err(Refusal::ObjectsUsed.into());
         }
     }
@@ -195,7 +195,7 @@ pub(super) fn check(
 /// # Errors
 /// `OtherMembers`; `Busy` if the vault is followed since `header` was read.
 pub(super) fn admit(
-    change: &Connection,
+    change: &View<'_>,
     vault: i64,
     name: &ObjectName,
     header: Option<&HeaderChain>,
@@ -214,37 +214,38 @@ pub(super) fn admit(
     }
 }
 
-/// Forgets what is noted of the vaults of an account, before they go.
-pub(super) fn forget(change: &Connection, account: i64) -> Result<()> {
-    for table in ["member", "chain"] {
+/// Forgets what is noted of the vaults of an account, before they go: members, and what was counted of depositors.
+pub(super) fn forget(change: &View<'_>, account: i64) -> Result<()> {
+    for table in ["member", "chain", "depositor"] {
         change.execute(
             &format!(
                 "DELETE FROM {table} WHERE vault IN (SELECT id FROM vault WHERE account = ?1)"
             ),
-            [account],
+            values![account],
         )?;
     }
     Ok(())
 }
 
-fn rights(view: &Connection, vault: &VaultKey, asker: &Asker) -> Result<Rights> {
-    let mut query = view.prepare_cached(
-        "SELECT vault.id, substr(chain.records, -32) FROM vault JOIN chain ON chain.vault = vault.id
+fn rights(view: &View<'_>, vault: &VaultKey, asker: &Asker) -> Result<Rights> {
+    let found: Option<(i64, [u8; ID_BYTES])> = view.row(
+        "SELECT vault.id, substr(chain.records, length(chain.records) - 31) FROM vault JOIN chain ON chain.vault = vault.id
          WHERE vault.account = ?1 AND vault.name = ?2",
+        values![vault.account, &vault.name],
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let found = query.query_row(params![vault.account, vault.name], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; ID_BYTES]>(1)?))
-    });
-    let (noted, shown) = match (found.optional()?, asker) {
+    let (noted, shown) = match (found, asker) {
         (None, Asker::Account) => return Ok(Rights::NotFollowed),
         // The vault is another one now, or its database is an older one.
         (None, Asker::Principal { .. }) => return Err(Refusal::LoginOver.into()),
         (Some(_), Asker::Account) => return Ok(Rights::FirstFetch),
+        (_, Asker::Depositor(token)) => {
+            return inbox_rows::rights(view, (vault.account, &vault.name), *token);
+        }
         (Some((vault, head)), Asker::Principal { id, shown }) => {
-            let mut query =
-                view.prepare_cached("SELECT role FROM member WHERE vault = ?1 AND principal = ?2")?;
-            let role = query.query_row(params![vault, id], |row| row.get::<_, i64>(0));
-            (role.optional()?, shown.filter(|shown| shown.head == head))
+            let sql = "SELECT role FROM member WHERE vault = ?1 AND principal = ?2";
+            let role: Option<i64> = view.row(sql, values![vault, id], |row| row.get(0))?;
+            (role, shown.filter(|shown| shown.head == head))
         }
     };
     match (noted, shown) {
@@ -257,6 +258,14 @@ fn rights(view: &Connection, vault: &VaultKey, asker: &Asker) -> Result<Rights> 
     }
 }
 
+/// The number of a role in the database.
+pub(super) const fn number_of(role: Role) -> i64 {
+    match role {
+        Role::Device => DEVICE,
+        Role::Slot => SLOT,
+    }
+}
+
 const fn rights_of(role: Role) -> Rights {
     match role {
         Role::Device => Rights::Device,
@@ -264,7 +273,7 @@ const fn rights_of(role: Role) -> Rights {
     }
 }
 
-const fn role(number: i64) -> Option<Role> {
+pub(super) const fn role(number: i64) -> Option<Role> {
     match number {
         DEVICE => Some(Role::Device),
         SLOT => Some(Role::Slot),
@@ -273,40 +282,28 @@ const fn role(number: i64) -> Option<Role> {
 }
 
 /// The ids of the records that are noted.
-fn noted_of(view: &Connection, vault: i64) -> Result<Option<Vec<u8>>> {
-    let mut query = view.prepare_cached("SELECT records FROM chain WHERE vault = ?1")?;
-    Ok(query.query_row([vault], |row| row.get(0)).optional()?)
+fn noted_of(view: &View<'_>, vault: i64) -> Result<Option<Vec<u8>>> {
+    let sql = "SELECT records FROM chain WHERE vault = ?1";
+    view.row(sql, values![vault], |row| row.get(0))
 }
 
-fn note(change: &Connection, vault: i64, header: &str, chain: &HeaderChain) -> Result<()> {
+fn note(change: &View<'_>, vault: i64, header: &str, chain: &HeaderChain) -> Result<()> {
     change.execute(
         "INSERT INTO chain (vault, header, records) VALUES (?1, ?2, ?3)
          ON CONFLICT (vault) DO UPDATE SET header = excluded.header, records = excluded.records",
-        params![vault, header, chain.ids()],
+        values![vault, header, &chain.ids()],
     )?;
-    let mut put = change.prepare_cached(
-        "INSERT INTO member (vault, principal, role, signing) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (vault, principal) DO UPDATE SET role = excluded.role",
-    )?;
+    let put = "INSERT INTO member (vault, principal, role, signing) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (vault, principal) DO UPDATE SET role = excluded.role";
     for (id, member) in chain.chain.active() {
-        let role = match member.role {
-            Role::Device => DEVICE,
-            Role::Slot => SLOT,
-        };
-        put.execute(params![vault, id.0, role, member.keys.signing])?;
+        let role = number_of(member.role);
+        change.execute(put, values![vault, &id.0, role, &member.keys.signing])?;
     }
     // Of those who came and went before the server followed the vault no key is noted: nobody logs in as one of them.
     for id in chain.chain.retired() {
-        put.execute(params![vault, id.0, RETIRED, [0_u8; ID_BYTES]])?;
+        change.execute(put, values![vault, &id.0, RETIRED, &[0_u8; ID_BYTES]])?;
     }
     Ok(())
-}
-
-fn number_of(
-    query: &mut rusqlite::CachedStatement<'_>,
-    values: &[&dyn rusqlite::ToSql],
-) -> Result<u64> {
-    Ok(query.query_row(values, |row| number(row, 0))?)
 }
 
 #[cfg(test)]
@@ -362,7 +359,7 @@ mod tests {
         put("headers/a");
         let before = ledger.newest_headers(&vault).unwrap();
         let name = ObjectName::new("headers/a").unwrap();
-        ledger.remove(by, &name, |_, _| Ok(())).unwrap();
+        ledger.remove(by, &name, |_, _, _| Ok(())).unwrap();
         assert!(is_busy(&before));
         put("headers/a");
         assert!(is_busy(&before));

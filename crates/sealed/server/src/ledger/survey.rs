@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
-use rusqlite::params;
 use strongroom_remote::protocol::PAGE_NAMES_MAX;
 
+use crate::database::{View, values};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::ledger::{Ledger, number};
+use crate::ledger::Ledger;
 
 /// An object, with the names that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,16 +35,17 @@ pub(crate) struct Totals {
 impl Ledger {
     /// What the accounts use; O(accounts).
     pub(crate) fn totals(&self) -> Result<Totals> {
-        let reader = self.reader.lock();
-        let sums =
-            "SELECT count(*), coalesce(sum(objects), 0), coalesce(sum(bytes), 0) FROM account";
-        Ok(reader.query_row(sums, [], |row| {
-            Ok(Totals {
-                accounts: number(row, 0)?,
-                objects: number(row, 1)?,
-                bytes: number(row, 2)?,
+        let sums = "SELECT count(*), CAST(coalesce(sum(objects), 0) AS BIGINT), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM account";
+        let found = self.database.read(|view| {
+            view.row(sums, values![], |row| {
+                Ok(Totals {
+                    accounts: row.get(0)?,
+                    objects: row.get(1)?,
+                    bytes: row.get(2)?,
+                })
             })
-        })?)
+        })?;
+        found.ok_or(Error::Unsound("an answer without a row"))
     }
 
     /// All objects, by vault and name. Nothing is locked while `each` runs, so it meets what happens meanwhile, or does not.
@@ -67,83 +68,97 @@ impl Ledger {
     }
 
     fn objects_after(&self, vault: i64, name: &str) -> Result<Vec<ListedObject>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare_cached(
-            "SELECT object.vault, account.name, vault.name, object.name, object.file, object.len
-             FROM object JOIN vault ON vault.id = object.vault JOIN account ON account.id = vault.account
-             WHERE (object.vault, object.name) > (?1, ?2) ORDER BY object.vault, object.name LIMIT ?3",
-        )?;
-        let rows = query.query_map(params![vault, name, PAGE_NAMES_MAX as i64], |row| {
-            Ok(ListedObject {
-                vault_id: row.get(0)?,
-                account: row.get(1)?,
-                vault: row.get(2)?,
-                name: row.get(3)?,
-                file: row.get(4)?,
-                len: number(row, 5)?,
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.database.read(|view| {
+            view.rows(
+                "SELECT object.vault, account.name, vault.name, object.name, object.file, object.len
+                 FROM object JOIN vault ON vault.id = object.vault JOIN account ON account.id = vault.account
+                 WHERE (object.vault, object.name) > (?1, ?2) ORDER BY object.vault, object.name LIMIT ?3",
+                values![vault, name, PAGE_NAMES_MAX],
+                |row| {
+                    Ok(ListedObject {
+                        vault_id: row.get(0)?,
+                        account: row.get(1)?,
+                        vault: row.get(2)?,
+                        name: row.get(3)?,
+                        file: row.get(4)?,
+                        len: row.get(5)?,
+                    })
+                },
+            )
+        })
     }
 
     /// How many objects there are.
     pub(crate) fn count(&self) -> Result<u64> {
-        let reader = self.reader.lock();
         let count = "SELECT count(*) FROM object";
-        Ok(reader.query_row(count, [], |row| number(row, 0))?)
+        self.database.read(|view| view.value(count, values![]))
     }
 
     /// The time of the newest object; O(objects).
     pub(crate) fn newest_s(&self) -> Result<u64> {
-        let reader = self.reader.lock();
         let newest = "SELECT coalesce(max(created_s), 0) FROM object";
-        Ok(reader.query_row(newest, [], |row| number(row, 0))?)
+        self.database.read(|view| view.value(newest, values![]))
     }
 
-    /// What SQLite finds wrong with the database.
+    /// What the database itself finds wrong with it. Of PostgreSQL nothing: it has tools of its own for that.
     pub(crate) fn unsound(&self) -> Result<Vec<String>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare("PRAGMA integrity_check(100)")?;
-        let rows = query.query_map([], |row| row.get(0))?;
-        let mut found: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
-        found.retain(|line| line != "ok");
-        if reader.prepare("PRAGMA foreign_key_check")?.exists([])? {
-            found.push("a row refers to one that does not exist".to_owned());
-        }
-        Ok(found)
+        self.database.read(|view| {
+            if view.is_shared() {
+                return Ok(Vec::new());
+            }
+            let check = "PRAGMA integrity_check(100)";
+            let mut found: Vec<String> = view.rows(check, values![], |row| row.get(0))?;
+            found.retain(|line| line != "ok");
+            if view.exists("PRAGMA foreign_key_check", values![])? {
+                found.push("a row refers to one that does not exist".to_owned());
+            }
+            Ok(found)
+        })
     }
 
     /// Accounts whose usage is not what (3) says.
     pub(crate) fn miscounted(&self) -> Result<Vec<String>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare(
-            "SELECT account.name FROM account LEFT JOIN vault ON vault.account = account.id
-             LEFT JOIN object ON object.vault = vault.id
-             GROUP BY account.id
-             HAVING account.bytes <> coalesce(sum(object.len), 0) OR account.objects <> count(object.name)
-             ORDER BY account.name",
-        )?;
-        let rows = query.query_map([], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.database.read(|view| {
+            view.rows(
+                "SELECT account.name FROM account LEFT JOIN vault ON vault.account = account.id
+                 LEFT JOIN object ON object.vault = vault.id
+                 GROUP BY account.id
+                 HAVING account.bytes <> coalesce(sum(object.len), 0) OR account.objects <> count(object.name)
+                 ORDER BY account.name",
+                values![],
+                |row| row.get(0),
+            )
+        })
     }
 
     /// Vaults without the publication that (2) keeps: account, vault, number.
     pub(crate) fn without_newest(&self) -> Result<Vec<(String, String, u64)>> {
-        let reader = self.reader.lock();
-        let mut query = reader.prepare(
-            "SELECT account.name, vault.name, vault.last FROM vault JOIN account ON account.id = vault.account
-             WHERE vault.last > 0 AND NOT EXISTS (
-                 SELECT 1 FROM object WHERE object.vault = vault.id AND object.name = printf('publications/%016d', vault.last)
-             ) ORDER BY account.name, vault.name",
-        )?;
-        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, number(row, 2)?)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        // The number in 16 digits, spelled as both databases can.
+        self.database.read(|view| {
+            view.rows(
+                "SELECT account.name, vault.name, vault.last FROM vault JOIN account ON account.id = vault.account
+                 WHERE vault.last > 0 AND NOT EXISTS (
+                     SELECT 1 FROM object WHERE object.vault = vault.id AND object.name =
+                         'publications/' || substr('0000000000000000' || CAST(vault.last AS TEXT), length(CAST(vault.last AS TEXT)) + 1)
+                 ) ORDER BY account.name, vault.name",
+                values![],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+        })
     }
 
-    /// Writes one state of the database to a new file at `path`.
+    /// Writes one state of a SQLite database to a new file at `path`.
+    ///
+    /// # Errors
+    /// `NoFolder` for another one.
     pub(crate) fn copy_to(&self, path: &Path) -> Result<()> {
         let text = path.to_str().ok_or(Error::PathNotText)?;
-        self.reader.lock().execute("VACUUM INTO ?1", [text])?;
-        Ok(())
+        self.database.read(|view| match view {
+            View::Sqlite(reader) => {
+                reader.execute("VACUUM INTO ?1", [text])?;
+                Ok(())
+            }
+            View::Postgres(_) => Err(Error::NoFolder),
+        })
     }
 }

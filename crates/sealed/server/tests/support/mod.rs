@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod document;
+pub(crate) mod scaled;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,14 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use scaled::Services;
 use strongroom_remote::{Address, Remote};
-use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
+use strongroom_server::{Accounts, Quota, Server, Settings, Storage, Tls};
 
 /// A server with the account `anna`, and what it keeps.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) token: String,
     pub(crate) server: Option<Server>,
+    /// What it has in the place of the folder, if it is an instance of several.
+    pub(crate) services: Option<Services>,
 }
 
 impl Place {
@@ -26,14 +30,46 @@ impl Place {
     }
 
     pub(crate) fn with(quota: Quota) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let token = accounts(folder.path()).add("anna", quota).unwrap();
-        let server = Some(start(folder.path(), Tls::Off));
-        Self {
-            folder,
-            token: token.reveal().to_owned(),
-            server,
+        Self::on(None, quota)
+    }
+
+    /// An instance with a database and an object store; `None` if there are none.
+    pub(crate) fn scaled() -> Option<Self> {
+        Some(Self::on(Some(Services::new()?), Quota::default()))
+    }
+
+    /// One that is alone, and one that is an instance of several.
+    pub(crate) fn each() -> impl Iterator<Item = Self> {
+        [Some(Self::new()), Self::scaled()].into_iter().flatten()
+    }
+
+    pub(crate) fn on(services: Option<Services>, quota: Quota) -> Self {
+        let mut place = Self {
+            folder: tempfile::tempdir().unwrap(),
+            token: String::new(),
+            server: None,
+            services,
+        };
+        let token = place.accounts().add("anna", quota).unwrap();
+        token.reveal().clone_into(&mut place.token);
+        place.server = Some(place.instance());
+        place
+    }
+
+    pub(crate) fn storage(&self) -> Storage {
+        match &self.services {
+            Some(services) => services.storage(),
+            None => self.folder.path().into(),
         }
+    }
+
+    pub(crate) fn accounts(&self) -> Accounts {
+        Accounts::open(self.storage()).unwrap()
+    }
+
+    /// A further server on the same.
+    pub(crate) fn instance(&self) -> Server {
+        start(self.storage(), Tls::Off)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -46,14 +82,17 @@ impl Place {
     }
 
     pub(crate) fn remote(&self, token: &str, account: &str, vault: &str) -> Arc<dyn Remote> {
-        let at = self.address();
-        let url = format!("http://{token}@{at}/{account}/{vault}");
-        Address::parse(&url).unwrap().open().unwrap()
+        remote_at(self.address(), token, account, vault)
+    }
+
+    /// The vault of that name of `anna` at another instance.
+    pub(crate) fn vault_at(&self, server: &Server, name: &str) -> Arc<dyn Remote> {
+        remote_at(server.address(), &self.token, "anna", name)
     }
 
     pub(crate) fn restart(&mut self) {
         self.server.take().unwrap().stop();
-        self.server = Some(start(self.folder.path(), Tls::Off));
+        self.server = Some(self.instance());
     }
 
     /// Asks below `/v1/vaults/anna/v/` with the token of `anna`, with these further lines of the head.
@@ -87,10 +126,20 @@ impl Place {
         text.lines().find_map(value).unwrap()
     }
 
-    /// Files below a folder of the server.
+    /// Files below a folder of the server, or what corresponds to it.
     pub(crate) fn files(&self, below: &str) -> usize {
-        count(&self.folder.path().join(below))
+        match (&self.services, below) {
+            (None, _) => count(&self.folder.path().join(below)),
+            (Some(services), "objects") => services.stored().len(),
+            (Some(services), "moving") => services.moving(),
+            (Some(_), _) => panic!("there is no {below}"),
+        }
     }
+}
+
+fn remote_at(at: SocketAddr, token: &str, account: &str, vault: &str) -> Arc<dyn Remote> {
+    let url = format!("http://{token}@{at}/{account}/{vault}");
+    Address::parse(&url).unwrap().open().unwrap()
 }
 
 /// Says so when it is dropped, also by a failed test: those who go on until then end.
@@ -117,15 +166,15 @@ pub(crate) fn accounts(folder: &Path) -> Accounts {
 }
 
 /// A server that answers with its metrics, too.
-pub(crate) fn start(folder: &Path, tls: Tls) -> Server {
-    start_at(folder, tls, "127.0.0.1:0".parse().unwrap())
+pub(crate) fn start(storage: impl Into<Storage>, tls: Tls) -> Server {
+    start_at(storage, tls, "127.0.0.1:0".parse().unwrap())
 }
 
 /// The same at that address.
-pub(crate) fn start_at(folder: &Path, tls: Tls, listen: SocketAddr) -> Server {
+pub(crate) fn start_at(storage: impl Into<Storage>, tls: Tls, listen: SocketAddr) -> Server {
     let anywhere = "127.0.0.1:0".parse().unwrap();
     Server::start(&Settings {
-        folder: folder.to_owned(),
+        storage: storage.into(),
         listen,
         tls,
         metrics: Some(anywhere),

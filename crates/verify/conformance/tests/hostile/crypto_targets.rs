@@ -8,10 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use strongroom_conformance::hostile::Chance;
 use strongroom_crypto::compression::content_of;
 use strongroom_crypto::{
-    AgeIdentity, AgeRecipient, BlockSealer, Compression, EpochKey, IdKey, KeyFile, NewKey, NewSlot,
-    Passphrase, Random, RandomError, RecoveryCode, Secret, create, unlock, unlock_at_remote,
+    AgeIdentity, AgeRecipient, BlockSealer, Compression, DepositInfo, DepositSealer, EpochKey,
+    IdKey, KeyFile, Keyring, NewKey, NewSlot, Passphrase, Random, RandomError, RecoveryCode,
+    Secret, create, unlock, unlock_at_remote,
 };
-use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
+use strongroom_format::deposit::{AddressId, DepositId, InboxAddress};
+use strongroom_format::limits::{
+    BLOCK_BYTES_MAX, ENVELOPE_BYTES, HEADER_BYTES_MAX, REPLICA_BYTES_MAX,
+};
 use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
 
 use crate::format_targets::{headers, key_file, recovery_code_of_all, repair_json};
@@ -59,6 +63,8 @@ pub(crate) fn all() -> Vec<Target> {
         unlock_at_a_remote(),
         unlock_with_identity(),
         open_replica(),
+        address_of_inbox(),
+        deposit(),
         Target::new("key-file-text", vec![key_file().into_bytes()], |bytes| {
             KeyFile::parse(bytes).is_ok()
         })
@@ -133,6 +139,54 @@ fn open() -> Target {
     // The content, and where it was accepted, the block sealed again.
     .bound(|len| 3 * len + 4096)
     .cost(4)
+}
+
+/// A vault whose keys are the same every time.
+fn vault_of_deposits() -> Keyring {
+    let random = Counting::default();
+    let slot = NewSlot {
+        label: "file".to_owned(),
+        key: NewKey::KeyFile(KeyFile::random(&random).expect("it counts")),
+    };
+    let made = create(&[slot], SuiteId::Aes256GcmBlake3, &random, 1);
+    made.expect("a vault of one slot").keyring
+}
+
+fn address_of_inbox() -> Target {
+    let address = vault_of_deposits().inbox_address(AddressId([7; 16]));
+    Target::new("inbox-address", vec![address.encode()], |bytes| {
+        InboxAddress::decode(bytes).is_ok_and(|address| {
+            assert_eq!(address.encode(), bytes);
+            true
+        })
+    })
+}
+
+/// An envelope, and the first piece of its deposit behind it.
+fn deposit() -> Target {
+    let (keyring, random) = (vault_of_deposits(), Counting::default());
+    let (address, id) = (AddressId([7; 16]), DepositId([8; 16]));
+    let info = DepositInfo {
+        name: b"letter".to_vec(),
+        sender: "a friend".to_owned(),
+        size: 700,
+        modified_ns: 1,
+    };
+    let sealer = DepositSealer::begin(&random).expect("it counts");
+    let to = keyring.inbox_address(address);
+    let mut seed = sealer
+        .seal_envelope(&to, id, &info, &random)
+        .expect("what is within the bounds is sealed");
+    seed.extend(sealer.seal_piece(0, &[9; 700], &random).expect("it counts"));
+    Target::new("deposit", vec![seed], move |bytes| {
+        let at = bytes.len().min(ENVELOPE_BYTES);
+        let (envelope, piece) = bytes.split_at(at);
+        let opened = keyring.open_deposit(id, envelope);
+        opened.is_ok_and(|opened| opened.open_piece(0, piece).is_ok())
+    })
+    // Keys of X-Wing are derived for each: a matrix of some kilobytes.
+    .bound(|len| 4 * len + 256 * 1024)
+    .cost(16)
 }
 
 fn open_range() -> Target {

@@ -164,6 +164,16 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("pull", "as `remote add`"),
     (
+        "inbox add",
+        "as `remote add`; what deposits do is tried in vault/tests/inbox.rs",
+    ),
+    ("inbox address", "as `inbox add`"),
+    ("inbox list", "as `inbox add`"),
+    ("inbox remove", "as `inbox add`"),
+    ("inbox discard", "as `inbox add`"),
+    ("inbox retry", "as `inbox add`"),
+    ("deposit", "opens no vault"),
+    (
         "evict",
         "as `remote add`; without a remote it says that there is none",
     ),

@@ -1,0 +1,58 @@
+//! The threads on which requests to PostgreSQL and S3 run.
+//!
+//! Takes   what is to be waited for, from a thread that may wait
+//! Gives   its result
+//! Never   keeps whoever ends it waiting: what still runs then is given up
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{Error, Result};
+
+/// These threads. They end when this is dropped, on whatever thread that is.
+#[derive(Debug)]
+pub(crate) struct Outside(Option<Runtime>);
+
+impl Outside {
+    pub(crate) fn new() -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .thread_name("outside")
+            .enable_all()
+            .build();
+        runtime
+            .map(|runtime| Self(Some(runtime)))
+            .map_err(Error::io("starting threads"))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        let runtime = self.0.as_ref();
+        runtime.expect("the threads are there until they are dropped")
+    }
+
+    /// Waits for `answer`. Not for threads that run tasks: those of `apart` may, and those without any runtime.
+    pub(crate) fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.runtime().block_on(answer)
+    }
+
+    /// Begins `work`, which nobody waits for.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.runtime().spawn(work)
+    }
+
+    /// The same for work that may wait.
+    pub(crate) fn apart(&self, work: impl FnOnce() + Send + 'static) {
+        self.runtime().spawn_blocking(work);
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
