@@ -14,6 +14,7 @@ use strongroom::{
     Keys, NewDevice, OpenOptions, PairingCode, Secret, SyncEvent, SystemRandom, Vault, clone,
 };
 use strongroom_remote::{Address, ObjectName};
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
 
 use support::{Place, content, copy_folder};
@@ -57,6 +58,7 @@ impl Served {
             tls: Tls::SelfSigned,
             metrics: None,
             names: Vec::new(),
+            requests_per_second: REQUESTS_PER_SECOND,
         };
         self.server = Some(Server::start(&settings).unwrap());
     }
