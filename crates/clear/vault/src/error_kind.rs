@@ -19,6 +19,7 @@ pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind 
         Sync::Remote(Remote::Refused(_) | Remote::DeviceRemoved) => Kind::PermissionDenied,
         Sync::Remote(Remote::Full) => Kind::StorageFull,
         Sync::Remote(Remote::Quota(_)) => Kind::QuotaExceeded,
+        Sync::Remote(Remote::Kept) => Kind::ResourceBusy,
         Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,
         Sync::NoVault | Sync::Empty => Kind::NotFound,
         Sync::OtherVault | Sync::OtherRemote => Kind::AlreadyExists,

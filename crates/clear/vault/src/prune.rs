@@ -2,7 +2,8 @@
 //!
 //! Takes   a remote whose log was read to its end
 //! Gives   free space there; publications that retire the removed objects, that is, declare them not live
-//! Never   removes an object that a publication names as live, or a header
+//! Never   removes an object that a publication names as live, or a header; takes it for a fault if a server keeps for some days what is
+//!         to be removed
 //! Spec    spec/11-sync.md, 11.8
 //!
 //! Invariants
@@ -48,6 +49,24 @@ pub struct PruneReport {
     pub waiting: u64,
     /// See `waiting`.
     pub waiting_bytes: u64,
+    /// Objects that do not count any more and that the remote keeps for some days, whoever asks to remove them; and their bytes. A later
+    /// pruning removes them.
+    pub kept: u64,
+    /// See `kept`.
+    pub kept_bytes: u64,
+}
+
+impl PruneReport {
+    /// Counts those that the remote keeps until later, as it says; gives the others.
+    fn leave_kept<T>(&mut self, objects: Vec<T>, of: impl Fn(&T) -> &Listed) -> Vec<T> {
+        let now_s = now_s();
+        let (kept, free): (Vec<T>, Vec<T>) = objects
+            .into_iter()
+            .partition(|one| of(one).kept_until_s > now_s);
+        self.kept += kept.len() as u64;
+        self.kept_bytes += kept.iter().map(|one| of(one).len).sum::<u64>();
+        free
+    }
 }
 
 /// Whether a push prunes.
@@ -64,6 +83,8 @@ pub(crate) enum Pruning {
 pub(crate) struct Unnamed {
     segments: BTreeMap<[u8; 32], Listed>,
     records: BTreeMap<[u8; 32], Listed>,
+    /// What the remote keeps until later is in neither, and counted here.
+    left: PruneReport,
 }
 
 impl Unnamed {
@@ -115,6 +136,7 @@ impl Vault {
             report.objects += round.objects;
             report.bytes += round.bytes;
             (report.waiting, report.waiting_bytes) = (round.waiting, round.waiting_bytes);
+            (report.kept, report.kept_bytes) = (round.kept, round.kept_bytes);
             // One publication retires so many; with a grace the rest is for the next time.
             if !grace.is_zero() || round.objects < UNNAMED_MAX as u64 {
                 return Ok(report);
@@ -143,7 +165,7 @@ impl Vault {
             return Err(Error::RemoteAhead);
         }
         let unnamed = self.unnamed(row, remote, &HashSet::new(), Duration::ZERO)?;
-        let mut report = PruneReport::default();
+        let mut report = unnamed.left;
         for (_, _, listed) in unnamed.all() {
             report.waiting += 1;
             report.waiting_bytes += listed.len;
@@ -205,6 +227,7 @@ impl Vault {
         let listed = self.not_live_of(row, remote, "segments", grace, &|name| {
             hex::decode::<32>(name).map(|hash| front(&hash))
         })?;
+        let listed = unnamed.left.leave_kept(listed, |one| one);
         for one in listed.into_iter().take(UNNAMED_MAX) {
             if let Some(hash) = hex::decode(&one.name)
                 && !uploaded.contains(&hash)
@@ -213,6 +236,7 @@ impl Vault {
             }
         }
         let listed = self.not_live_of(row, remote, "revisions", grace, &front_of_record)?;
+        let listed = unnamed.left.leave_kept(listed, |one| one);
         // The name has the beginning of the hash only.
         let read = |one: Listed| -> Result<Option<([u8; 32], Listed)>> {
             let name = ObjectName::new(format!("revisions/{}", one.name))?;
@@ -304,7 +328,7 @@ impl Vault {
             let followed = needed.is_none_or(|followed| followed >= number);
             kind != "segments" || followed || let_go_by_all.contains(hash)
         };
-        let mut report = PruneReport::default();
+        let mut report = unnamed.left;
         let mut going = Vec::new();
         for (kind, hash, listed) in unnamed.all() {
             if goes(hash) && is_free(kind, hash) {
@@ -319,7 +343,12 @@ impl Vault {
         }
         remove(remote, going, remote.transfers(), &mut report, told)?;
         let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
-        remove(remote, old, 1, &mut report, told)?;
+        // Whoever keeps one keeps those behind it until it is gone.                                            [11.8.8]
+        let old = report.leave_kept(old, |(_, listed)| listed);
+        let old = old
+            .into_iter()
+            .map(|(number, listed)| (publication_name(number), listed.len));
+        remove(remote, old.collect(), 1, &mut report, told)?;
         let long_ago = now_s().saturating_sub(LEAST.as_secs());
         for kind in [
             "segments",
@@ -341,7 +370,7 @@ impl Vault {
         row: &RemoteFields,
         remote: &dyn Remote,
         time: Duration,
-    ) -> Result<Vec<(ObjectName, u64)>> {
+    ) -> Result<Vec<(u64, Listed)>> {
         let base = self.remote_row(row.number)?.base;
         let mut old = BTreeMap::new();
         for listed in remote.list("publications")? {
@@ -353,9 +382,7 @@ impl Vault {
         }
         let old = old.into_iter();
         let old = old.take_while(|(_, listed)| passed(listed.created_s, time));
-        Ok(old
-            .map(|(number, listed)| (publication_name(number), listed.len))
-            .collect())
+        Ok(old.collect())
     }
 
     /// What publication `number` retired; nothing if it does not open any more.
@@ -389,7 +416,8 @@ fn front_of_record(name: &str) -> Option<[u8; 8]> {
     hex::decode(hash)
 }
 
-/// Removes objects in order, up to `threads` at a time.
+/// Removes objects in order, up to `threads` at a time. One that the remote keeps for some days is left to a later pruning: it has been asked
+/// for now.
 fn remove(
     remote: &dyn Remote,
     going: Vec<(ObjectName, u64)>,
@@ -404,13 +432,19 @@ fn remove(
     in_parallel(
         going.into_iter(),
         threads,
-        |(name, len)| -> Result<u64> {
-            remote.remove(&name)?;
-            Ok(len)
+        |(name, len)| -> Result<(u64, bool)> {
+            match remote.remove(&name) {
+                Err(strongroom_remote::Error::Kept) => Ok((len, false)),
+                removed => Ok(removed.map(|()| (len, true))?),
+            }
         },
-        &mut |len| {
-            report.objects += 1;
-            report.bytes += len;
+        &mut |(len, is_gone): (u64, bool)| {
+            let (objects, bytes) = match is_gone {
+                true => (&mut report.objects, &mut report.bytes),
+                false => (&mut report.kept, &mut report.kept_bytes),
+            };
+            *objects += 1;
+            *bytes += len;
             progress.bytes += len;
             go_on(told(&progress))
         },

@@ -17,6 +17,7 @@ use strongroom_crypto::{DepositInfo, DepositSealer};
 use strongroom_format::deposit::{DepositId, InboxAddress};
 use strongroom_format::hex;
 use strongroom_remote::{Address, InboxDoor, ObjectName};
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
 
 use support::{Place, content};
@@ -44,6 +45,7 @@ impl Served {
             tls: Tls::SelfSigned,
             metrics: None,
             names: Vec::new(),
+            requests_per_second: REQUESTS_PER_SECOND,
         };
         Self {
             server: Server::start(&settings).unwrap(),

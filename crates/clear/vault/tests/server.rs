@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use strongroom::filesystem::Error as FileError;
 use strongroom::{
     AskingStep, CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, InvitationStep, KeyFile,
-    Keys, NewDevice, OpenOptions, PairingCode, Secret, SyncEvent, SystemRandom, Vault, clone,
+    Keys, NewDevice, NewRevision, OpenOptions, PairingCode, Secret, SyncEvent, SystemRandom, Vault,
+    clone,
 };
 use strongroom_remote::{Address, ObjectName};
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{Accounts, Quota, Server, Settings, Tls};
 
 use support::{Place, content, copy_folder};
@@ -57,6 +59,7 @@ impl Served {
             tls: Tls::SelfSigned,
             metrics: None,
             names: Vec::new(),
+            requests_per_second: REQUESTS_PER_SECOND,
         };
         self.server = Some(Server::start(&settings).unwrap());
     }
@@ -368,6 +371,73 @@ fn a_server_that_went_back_is_named_and_another_vault_there_takes_everything() {
     });
     let report = one.check_remote("again", true, &mut |_| GoOn::Yes).unwrap();
     assert_eq!(report.problems, [""; 0]);
+}
+
+/// Lets no snapshot keep what was removed.
+fn forget_history(vault: &Vault) {
+    vault.take_revision(&NewRevision::default()).unwrap();
+    let revisions = vault.revisions().unwrap();
+    let newest = revisions.iter().map(|one| one.time).max().unwrap();
+    for revision in revisions.iter().filter(|one| one.time < newest) {
+        vault.remove_revision(revision.id).unwrap();
+    }
+    vault.compact().unwrap();
+}
+
+/// Goal: devices go on as before at a server that keeps what is to be removed: a pruning says what stays and does not fail, nothing is damage, and
+/// it goes once its days are over. Method: the content of a file that was removed; days pass in the database of the server.
+/// SECURITY.md, claim 28.
+#[test]
+fn what_a_server_keeps_for_some_days_is_no_fault_and_goes_later() {
+    let served = Served::new(Quota::default());
+    let (_place, one, two) = two_devices(&served);
+    let accounts = Accounts::open(served.folder.path()).unwrap();
+    accounts.keep("anna", 30).unwrap();
+    let sync = |vault: &Vault, name: &str| {
+        vault.sync_with(name, &mut |_| GoOn::Yes).unwrap();
+    };
+    let settle = || {
+        sync(&one, "server");
+        sync(&two, CLONED_FROM);
+        sync(&one, "server");
+    };
+    one.write("/short-lived", content(9 << 20, 60)).unwrap();
+    settle();
+    one.remove_file("/short-lived").unwrap();
+    forget_history(&one);
+    settle();
+    let prune = || one.prune_remote("server", Duration::ZERO, &mut |_| GoOn::Yes);
+    let is_whole = || {
+        let report = one.check_remote("server", true, &mut |_| GoOn::Yes);
+        assert_eq!(report.unwrap().problems, [""; 0]);
+        settle();
+        assert_eq!(two.read("/first").unwrap(), content(3 << 20, 1));
+    };
+    let first = prune().unwrap();
+    assert_eq!((first.objects, first.waiting), (0, 0), "{first:?}");
+    assert!(first.kept_bytes > 8 << 20, "{first:?}");
+    assert_eq!(accounts.asked_for("anna").unwrap().objects, first.kept);
+    let trial = one.unused_at_remote("server").unwrap();
+    assert_eq!((trial.waiting, trial.kept), (0, first.kept), "{trial:?}");
+    is_whole();
+    // It is asked for once.
+    let second = prune().unwrap();
+    assert_eq!(second.objects, 0, "{second:?}");
+    assert!(second.kept >= first.kept, "{second:?}");
+    one.write("/later", b"later").unwrap();
+    is_whole();
+    let database = rusqlite::Connection::open(served.folder.path().join("server.db")).unwrap();
+    let month_s = 30 * 24 * 60 * 60;
+    database
+        .execute_batch(&format!(
+            "UPDATE object SET created_s = created_s - {month_s};
+             UPDATE object SET asked_s = asked_s - {month_s} WHERE asked_s > 0"
+        ))
+        .unwrap();
+    let third = prune().unwrap();
+    assert!(third.objects >= first.kept, "{third:?}");
+    assert!(third.bytes >= first.kept_bytes, "{third:?}");
+    is_whole();
 }
 
 #[test]

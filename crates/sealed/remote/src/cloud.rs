@@ -186,6 +186,7 @@ impl Remote for Cloud {
                         name,
                         len: object.size,
                         created_s: u64::try_from(object.last_modified.timestamp()).unwrap_or(0),
+                        kept_until_s: 0,
                     });
                 }
             }

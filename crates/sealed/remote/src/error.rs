@@ -39,6 +39,9 @@ pub enum Error {
     /// Environment: the quota of the account there is used up.
     #[error("{0}")]
     Quota(String),
+    /// Environment: it keeps for some days what somebody asks to remove; the same removal may be asked for again then.
+    #[error("the remote keeps what is to be removed for some days")]
+    Kept,
     /// Environment: the remote cannot create an object only if there is none of that name.
     #[error("the remote cannot create an object on condition that its name is free: {0}")]
     NoCreateOnly(String),

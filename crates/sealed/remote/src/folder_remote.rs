@@ -187,6 +187,7 @@ impl Remote for FolderRemote {
                     name: entry.name,
                     len,
                     created_s,
+                    kept_until_s: 0,
                 });
             }
         }

@@ -38,7 +38,7 @@ pub(crate) const PIECE_BYTES_MIN: u64 = 256 * 1024;
 /// How often it is repeated in that time at most.
 pub(crate) const RETRIES: usize = 8;
 
-/// How long passes before a request to a server is repeated; then twice as long each time.
+/// How long passes before a request to a server is repeated; then twice as long each time, or longer if the server says so.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
 
 /// The longest document that a server answers with, in bytes: a page of names as long as any, and what is around each.

@@ -48,6 +48,7 @@ impl Listing {
                     name: object.name,
                     len: object.len,
                     created_s: object.created_s,
+                    kept_until_s: object.kept_until_s,
                 });
             }
         }
@@ -67,6 +68,7 @@ mod tests {
             name: (*name).to_owned(),
             len: 1,
             created_s: 0,
+            kept_until_s: 0,
         };
         let objects = names.iter().map(object).collect();
         Page { objects, more }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `PUT objects/NAME`, with `HASH_HEADER` | 201; `AlreadyThere`, and nothing is done, if an object has that name |
 //! | `GET objects/NAME`, whole or a range; `HEAD` | its bytes; for `HEAD` only its length and when it was created |
-//! | `DELETE objects/NAME` | 204, also if there is no such object |
+//! | `DELETE objects/NAME` | 204, also if there is no such object; `Kept` if the account keeps it for now |
 //! | `GET objects?kind=KIND&after=NAME` | `Page`: names of that kind in order |
 //! | `GET publications?after=N&wait=SECONDS` | `Newest`: at once if there is a publication after N, otherwise when the next one is created or the time is over |
 //! | `GET publications/events?after=N` | `Newest` as server-sent events, one whenever it changes, for some minutes |
@@ -85,6 +85,10 @@ pub struct PageObject {
     pub len: u64,
     /// The second since 1970 in which it came.
     pub created_s: u64,
+    /// The second since 1970 until which the account keeps it although somebody asked to remove it; 0 if nobody asked, or it keeps nothing.
+    /// Earlier servers do not say it.
+    #[serde(default)]
+    pub kept_until_s: u64,
 }
 
 /// A part of a listing.
@@ -193,6 +197,8 @@ refusals! {
     OutOfOrder 409 "out-of-order" "this is not the next publication"
     /// The newest publication is to be removed.
     NewestStays 409 "newest-stays" "the newest publication cannot be removed"
+    /// The account keeps for some days what somebody asks to remove.
+    Kept 409 "kept" "the account keeps what is to be removed for some days, as the operator of the server has set it: try again later"
     /// The request does not give the length of its content.
     NoLength 411 "no-length" "the request does not give its length"
     /// An object of that length is refused.
@@ -227,6 +233,8 @@ refusals! {
     InboxFull 507 "inbox-full" "the inbox has no room left: try again after the owner of the vault has synced a device"
     /// Too many deposits came by one address.
     TooMany 429 "too-many" "too many deposits in a short time: try again in a minute"
+    /// Somebody makes too many requests.
+    TooFast 429 "too-fast" "too many requests in a short time: try again in a moment"
     /// The server failed.
     Failed 500 "failed" "the server failed; its log says why"
 }

@@ -29,6 +29,9 @@ pub struct Listed {
     pub len: u64,
     /// The second since 1970 in which it came, by the clock of the place.
     pub created_s: u64,
+    /// The second since 1970 until which the place keeps it although somebody asked to remove it, by the clock of the place; 0 if nobody
+    /// asked, or the place keeps nothing.
+    pub kept_until_s: u64,
 }
 
 /// What came of waiting for a publication.
@@ -104,7 +107,7 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// Removes an object, if there is one.
     ///
     /// # Errors
-    /// `Unreachable`, `Refused`.
+    /// `Kept` if the place keeps it for now; `Unreachable`, `Refused`.
     fn remove(&self, name: &ObjectName) -> Result<()>;
 
     /// Removes what creating objects of `kind` left there, without a name of its own, if it was last written before that second since

@@ -1,10 +1,12 @@
 //! Reads what an answer of a server, or its failure, says beside its content.
 //!
 //! Takes   answers and errors of `reqwest`
-//! Gives   where a part begins; a text for people
+//! Gives   where a part begins; when to ask again; a text for people
 //! Never   shows a URL
 
-use reqwest::header::CONTENT_RANGE;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_RANGE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
 /// The first byte of the object that an answer has.
@@ -15,6 +17,12 @@ pub(crate) fn first_byte(answer: &Response) -> Option<u64> {
     let range = answer.headers().get(CONTENT_RANGE)?.to_str().ok()?;
     let (first, _) = range.strip_prefix("bytes ")?.split_once('-')?;
     first.parse().ok()
+}
+
+/// After which time the server wants to be asked again, if it says that in seconds.
+pub(crate) fn retry_after(answer: &Response) -> Option<Duration> {
+    let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 /// What failed, from the inside out: the innermost text says most, and holds no URL.

@@ -34,7 +34,7 @@ use crate::object_name::ObjectName;
 use crate::pinned::{self, Fingerprint};
 use crate::protocol::{HASH_HEADER, Newest, Page, REFUSAL_HEADER, Refusal, VERSION, WAIT_S_MAX};
 use crate::remote::{Created, Listed, Remote, Waited};
-use crate::response::{first_byte, words_of};
+use crate::response::{first_byte, retry_after, words_of};
 use crate::server_login::{Asks, Login, NoLogin, name_of};
 use crate::upload::Sent;
 
@@ -66,6 +66,8 @@ impl fmt::Debug for ServerRemote {
 enum Failure {
     /// The same may succeed soon.
     Passing(Error),
+    /// The same may succeed after that time, which the server says.
+    Later(Error, Duration),
     /// The server says why it refuses.
     Refused(Refusal),
     /// Nothing else comes of it.
@@ -187,17 +189,17 @@ impl ServerRemote {
             let begun = Instant::now();
             let mut pause = RETRY_FIRST;
             for last in 0..=RETRIES {
-                match attempt().await {
+                let (error, wait) = match attempt().await {
                     Ok(done) => return Ok(done),
                     Err(Failure::Refused(refusal)) => return Err(Stop::Refused(refusal)),
                     Err(Failure::Final(error)) => return Err(Stop::Error(error)),
-                    Err(Failure::Passing(error)) => {
-                        if last == RETRIES || begun.elapsed() + pause > RETRY {
-                            return Err(Stop::Error(error));
-                        }
-                    }
+                    Err(Failure::Passing(error)) => (error, pause),
+                    Err(Failure::Later(error, after)) => (error, after.max(pause)),
+                };
+                if last == RETRIES || begun.elapsed().saturating_add(wait) > RETRY {
+                    return Err(Stop::Error(error));
                 }
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(wait).await;
                 pause *= 2;
             }
             Err(Stop::Error(Error::Unreachable("it does not answer".into())))
@@ -382,6 +384,7 @@ impl From<Stop> for Error {
             | Refusal::VaultsUsed
             | Refusal::InboxFull => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
+            Refusal::Kept => Self::Kept,
             refusal if is_passing(refusal) => Self::Unreachable(title),
             _ => Self::Other(title),
         }
@@ -493,7 +496,7 @@ async fn while_wanted<T>(asked: impl Future<Output = T>, go_on: &dyn Fn() -> boo
 impl Failure {
     fn into_stop(self) -> Stop {
         match self {
-            Self::Passing(error) | Self::Final(error) => Stop::Error(error),
+            Self::Passing(error) | Self::Later(error, _) | Self::Final(error) => Stop::Error(error),
             Self::Refused(refusal) => Stop::Refused(refusal),
         }
     }
@@ -519,7 +522,7 @@ fn refused(answer: Response) -> Tried<Response> {
             let text = format!("it answered with status {}", status.as_u16());
             let is_passing = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
             return Err(match is_passing {
-                true => Failure::Passing(Error::Unreachable(text)),
+                true => for_now(Error::Unreachable(text), &answer),
                 false => Failure::Final(Error::Other(format!(
                     "this is not a Strongroom server: {text}"
                 ))),
@@ -527,17 +530,27 @@ fn refused(answer: Response) -> Tried<Response> {
         }
     };
     Err(match is_passing(refusal) {
-        true => Failure::Passing(Stop::Refused(refusal).into()),
+        true => for_now(Stop::Refused(refusal).into(), &answer),
         false => Failure::Refused(refusal),
     })
 }
 
+/// What failed for now. Of too many requests the server says when to come again.
+fn for_now(error: Error, answer: &Response) -> Failure {
+    match retry_after(answer) {
+        Some(after) if answer.status() == StatusCode::TOO_MANY_REQUESTS => {
+            Failure::Later(error, after)
+        }
+        _ => Failure::Passing(error),
+    }
+}
+
 /// Whether the same request may succeed a moment later.
 const fn is_passing(refusal: Refusal) -> bool {
-    use Refusal::{Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow, TooMany};
+    use Refusal::{Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow, TooFast, TooMany};
     matches!(
         refusal,
-        Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash | TooMany
+        Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash | TooFast | TooMany
     )
 }
 

@@ -358,6 +358,7 @@ impl Remote for MemoryRemote {
                     name: name.to_owned(),
                     len: bytes.len() as u64,
                     created_s: 0,
+                    kept_until_s: 0,
                 })
             });
             let mut listed = of_kind.collect();

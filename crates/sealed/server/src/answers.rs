@@ -53,7 +53,7 @@ impl IntoResponse for Refused {
                 let scheme = HeaderValue::from_static("Bearer realm=\"strongroom\"");
                 headers.insert(WWW_AUTHENTICATE, scheme);
             }
-            Refusal::Busy => {
+            Refusal::Busy | Refusal::TooFast => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             Refusal::DatabaseAway | Refusal::ObjectsAway => {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
+    ACCEPT_RANGES, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -46,7 +46,9 @@ use crate::logins::LoggedIn;
 use crate::metrics::{Metrics, Moment};
 use crate::names::Names;
 use crate::objects::Incoming;
+use crate::operations::{Operation, of_route};
 use crate::request_log;
+use crate::request_rates::{Caller, RequestRates};
 use crate::rights::{Deed, Kind};
 use crate::store::{Opened, Store, is_header};
 use crate::turns::Turns;
@@ -64,6 +66,7 @@ pub(crate) struct App {
     /// For whoever has an address of an inbox.
     pub(crate) deposits: Turns,
     authority: Authority,
+    pub(crate) rates: Arc<RequestRates>,
     names: Names,
     /// True once the server ends.
     ending: watch::Receiver<bool>,
@@ -84,10 +87,16 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) type Answer = Result<Response, Refused>;
 
 impl App {
-    pub(crate) fn new(store: Store, names: Names, ending: watch::Receiver<bool>) -> Arc<Self> {
-        let store = Arc::new(store);
+    pub(crate) fn new(
+        store: Store,
+        names: Names,
+        rates: RequestRates,
+        ending: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let (store, rates) = (Arc::new(store), Arc::new(rates));
         Arc::new(Self {
-            authority: Authority::new(Arc::clone(&store)),
+            authority: Authority::new(Arc::clone(&store), Arc::clone(&rates)),
+            rates,
             store,
             followers: Arc::default(),
             uploads: Turns::new(TURNS_OF_ACCOUNT, TURNS),
@@ -126,7 +135,11 @@ pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Nex
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let mut answer = next.run(request).await;
+    let route = route.as_ref().map_or("", |route| route.as_str());
+    let mut answer = match bounded(&app, route, peer, request, next).await {
+        Ok(answer) => answer,
+        Err(refusal) => Refused(refusal).into_response(),
+    };
     let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
     if is_refused && !answer.headers().contains_key(REFUSAL_HEADER) {
         // A path that is no text, for which no handler was asked.
@@ -137,7 +150,6 @@ pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Nex
         answer = Refused(refusal).into_response();
     }
     let (method, status) = (method.as_str(), answer.status().as_u16());
-    let route = route.as_ref().map_or("", |route| route.as_str());
     app.metrics.answered(method, route, status, begun.elapsed());
     request_log::answered(&request_log::Line {
         method,
@@ -148,6 +160,50 @@ pub(crate) async fn log(State(app): State<Arc<App>>, request: Request, next: Nex
         ms: request_log::millis(begun.elapsed()),
     });
     answer
+}
+
+/// The answer to a request at that route. One that shows no valid token counts for the address from which it comes.
+///
+/// # Errors
+/// `TooFast`.
+async fn bounded(
+    app: &App,
+    route: &str,
+    peer: Option<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let operation = of_route(route);
+    let is_bounded = operation.is_none_or(Operation::is_bounded);
+    let Some(caller) = peer
+        .filter(|_| is_bounded)
+        .map(|peer| Caller::at(peer.ip()))
+    else {
+        return Ok(next.run(request).await);
+    };
+    let shows_token = operation.is_some_and(Operation::needs_token)
+        && request.headers().contains_key(AUTHORIZATION);
+    if !shows_token {
+        app.rates.take(caller, Instant::now())?;
+    }
+    let answer = next.run(request).await;
+    if shows_token && is_to_a_stranger(&answer) {
+        app.rates.take(caller, Instant::now())?;
+    }
+    Ok(answer)
+}
+
+/// Whether an answer refuses somebody whose token was no valid one of the account in the path: nobody else is counted for the request.
+fn is_to_a_stranger(answer: &Response) -> bool {
+    use Refusal::{LoginOver, NoAddress, NoToken, OtherAccount, Suspended, WrongToken};
+    let code = answer.headers().get(REFUSAL_HEADER);
+    let refusal = code
+        .and_then(|code| code.to_str().ok())
+        .and_then(Refusal::of_code);
+    matches!(
+        refusal,
+        Some(LoginOver | NoAddress | NoToken | OtherAccount | Suspended | WrongToken)
+    )
 }
 
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
@@ -180,6 +236,7 @@ struct AccountDocument {
     objects: u64,
     bytes_max: Option<u64>,
     objects_max: Option<u64>,
+    keep_days: u64,
 }
 
 pub(crate) async fn account(
@@ -194,6 +251,7 @@ pub(crate) async fn account(
         objects: account.used.objects,
         bytes_max: limit(account.quota.bytes),
         objects_max: limit(account.quota.objects),
+        keep_days: account.keep_days,
         name: account.name,
     }))
 }

@@ -2,7 +2,7 @@
 //!
 //! Takes   the head of a request, with the account and the vault in its path
 //! Gives   the account, the asker (a member of the vault, or somebody with only the token of the account), and its
-//!         rights; or a refusal
+//!         rights; or a refusal, also if the account makes too many requests
 //! Never   reveals more of a vault or an account than that the request is refused
 //! Spec    spec/11-sync.md, section 11.11
 
@@ -16,6 +16,7 @@ use strongroom_remote::protocol::{PASS_PREFIX, Refusal, TOKEN_BYTES_MAX, is_part
 use crate::answers::Refused;
 use crate::ledger::{Account, VaultKey};
 use crate::logins::{LoggedIn, Logins};
+use crate::request_rates::{Caller, RequestRates};
 use crate::rights::{Asker, Deed, Rights};
 use crate::store::Store;
 use crate::token::TokenHash;
@@ -25,6 +26,7 @@ use crate::upload::apart;
 pub(crate) struct Authority {
     store: Arc<Store>,
     pub(crate) logins: Arc<Logins>,
+    rates: Arc<RequestRates>,
 }
 
 /// What a request shows.
@@ -62,9 +64,13 @@ impl Asked {
 }
 
 impl Authority {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
+    pub(crate) fn new(store: Arc<Store>, rates: Arc<RequestRates>) -> Self {
         let logins = Arc::new(Logins::of(&store));
-        Self { store, logins }
+        Self {
+            store,
+            logins,
+            rates,
+        }
     }
 
     /// The account in the path, whose token the request shows, or that of a login there.
@@ -73,7 +79,15 @@ impl Authority {
         headers: &HeaderMap,
         account: &str,
     ) -> Result<Known, Refused> {
-        self.known(ShownToken::of(headers)?, account).await
+        self.counted(ShownToken::of(headers)?, account).await
+    }
+
+    /// The same of a token. The request counts for the account.
+    async fn counted(&self, shown: ShownToken, account: &str) -> Result<Known, Refused> {
+        let known = self.known(shown, account).await?;
+        let caller = Caller::Account(known.account.id);
+        self.rates.take(caller, Instant::now())?;
+        Ok(known)
     }
 
     async fn known(&self, shown: ShownToken, account: &str) -> Result<Known, Refused> {
@@ -109,17 +123,25 @@ impl Authority {
         account: &str,
         vault: &str,
     ) -> Result<Asked, Refused> {
-        self.asked(ShownToken::of(headers)?, account, vault).await
+        let shown = ShownToken::of(headers)?;
+        let known = self.counted(shown, account).await?;
+        self.asked(shown, known, account, vault).await
     }
 
     /// The same after a while: whether what was shown is still good, and for what.
     pub(crate) async fn again(&self, asked: &Asked) -> Result<Asked, Refused> {
-        self.asked(asked.shown, &asked.account, &asked.key.name)
+        let known = self.known(asked.shown, &asked.account).await?;
+        self.asked(asked.shown, known, &asked.account, &asked.key.name)
             .await
     }
 
-    async fn asked(&self, shown: ShownToken, account: &str, vault: &str) -> Result<Asked, Refused> {
-        let known = self.known(shown, account).await?;
+    async fn asked(
+        &self,
+        shown: ShownToken,
+        known: Known,
+        account: &str,
+        vault: &str,
+    ) -> Result<Asked, Refused> {
         if !is_part(vault) {
             return Err(Refusal::Name.into());
         }

@@ -12,7 +12,9 @@ use serde::Deserialize;
 use strongroom_remote::Address;
 
 use crate::error::{Error, Result};
-use crate::limits::{CONFIGURATION_BYTES_MAX, DATABASE_CONNECTIONS, DATABASE_CONNECTIONS_MAX};
+use crate::limits::{
+    CONFIGURATION_BYTES_MAX, DATABASE_CONNECTIONS, DATABASE_CONNECTIONS_MAX, REQUESTS_PER_SECOND,
+};
 use crate::server::Settings;
 use crate::storage::{Shared, Storage};
 use crate::tls::Tls;
@@ -52,6 +54,8 @@ pub struct Configuration {
     pub metrics: Option<SocketAddr>,
     /// Names by which devices reach it.
     pub names: Option<Vec<String>>,
+    /// Requests of a caller in a second, on average.
+    pub requests_per_second: Option<u32>,
 }
 
 impl std::fmt::Debug for Configuration {
@@ -133,6 +137,7 @@ impl Configuration {
             no_tls: self.no_tls.or(others.no_tls),
             metrics: self.metrics.or(others.metrics),
             names: self.names.or(others.names),
+            requests_per_second: self.requests_per_second.or(others.requests_per_second),
         }
     }
 
@@ -191,6 +196,7 @@ impl Configuration {
             tls,
             metrics: self.metrics,
             names: self.names.unwrap_or_default(),
+            requests_per_second: self.requests_per_second.unwrap_or(REQUESTS_PER_SECOND),
         })
     }
 }
@@ -209,8 +215,7 @@ mod tests {
 
     #[test]
     fn the_first_that_says_something_decides() {
-        let text =
-            "folder = '/srv'\nlisten = '[::1]:1'\nmetrics = '127.0.0.1:9'\nnames = ['a', 'b']\n";
+        let text = "folder = '/srv'\nlisten = '[::1]:1'\nmetrics = '127.0.0.1:9'\nnames = ['a', 'b']\nrequests_per_second = 7\n";
         let file = read(text).unwrap();
         let line = Configuration {
             listen: Some("127.0.0.1:7".parse().unwrap()),
@@ -223,8 +228,10 @@ mod tests {
         assert_eq!(settings.metrics, Some("127.0.0.1:9".parse().unwrap()));
         assert_eq!(settings.tls, Tls::Off);
         assert_eq!(settings.names, ["a", "b"]);
+        assert_eq!(settings.requests_per_second, 7);
         let least = read("folder = 'srv'").unwrap().settings().unwrap();
         assert_eq!((least.listen, least.tls), (LISTEN, Tls::SelfSigned));
+        assert_eq!(least.requests_per_second, REQUESTS_PER_SECOND);
     }
 
     #[test]
@@ -234,6 +241,8 @@ mod tests {
             ("listne = '127.0.0.1:1'", "unknown field `listne`"),
             ("listen = 'here'", "invalid socket address"),
             ("listen = 8443", "in line 1"),
+            ("requests_per_second = -1", "in line 1"),
+            ("requests_per_second = 0.5", "in line 1"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

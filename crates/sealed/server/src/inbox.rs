@@ -11,6 +11,7 @@
 //! What bounds deposits is in the database (`inbox_rows.rs`); only the turns of transfers are those of one instance.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -24,6 +25,7 @@ use crate::answers::Refused;
 use crate::app::{Answer, App, named};
 use crate::authority::token_of;
 use crate::ledger::{Standing, VaultKey};
+use crate::request_rates::Caller;
 use crate::rights::Asker;
 use crate::token::TokenHash;
 use crate::upload::{Said, Upload, apart};
@@ -50,7 +52,11 @@ async fn depositor(
     match found {
         None => Err(Refusal::NoAddress.into()),
         Some((_, Standing::Suspended)) => Err(Refusal::Suspended.into()),
-        Some((key, Standing::Active)) => Ok(Depositor { key, token }),
+        Some((key, Standing::Active)) => {
+            let caller = Caller::Depositors(key.account);
+            app.rates.take(caller, Instant::now())?;
+            Ok(Depositor { key, token })
+        }
     }
 }
 

@@ -12,8 +12,10 @@
 //!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
 //!  (4) Of two changes of one account one is over before the other looks at anything: each begins with the row of the account, which
 //!      it locks where a database can have two changes at once.
+//!  (5) What an account keeps does not go before its days are over, whoever asks (`ledger/keeping.rs`).
 
 pub(crate) mod chains;
+mod keeping;
 pub(crate) mod passes;
 mod schema;
 pub(crate) mod shared;
@@ -30,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::file_id::FileId;
 use crate::header_chain::HeaderChain;
 use crate::inbox_rows;
+use crate::ledger::keeping::Kept;
 use crate::limits::{ACCOUNTS_MAX, VAULTS_MAX};
 use crate::named::Named;
 use crate::rights::{Asker, Deed, Kind};
@@ -86,6 +89,8 @@ pub struct Account {
     pub used: Quota,
     /// What it may use.
     pub quota: Quota,
+    /// For how many days it keeps what clients ask to remove; 0 if it does not.
+    pub keep_days: u64,
 }
 
 /// An object.
@@ -101,6 +106,17 @@ pub(crate) struct Found {
 pub(crate) struct VaultKey {
     pub(crate) account: i64,
     pub(crate) name: String,
+}
+
+/// What came of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removed {
+    /// There is no such object.
+    Nothing,
+    /// It is gone; this file had its bytes.
+    File(FileId),
+    /// Its account keeps it for now.
+    Kept,
 }
 
 /// The database.
@@ -206,6 +222,26 @@ impl Ledger {
         self.change_account(name, change, values![name, &token.0])
     }
 
+    /// Keeps from now on for so many days what clients ask to remove. The days of what they have asked for begin again.
+    pub(crate) fn set_keep_days(&self, name: &str, days: u32) -> Result<()> {
+        self.database.change(|change| {
+            let sql = "SELECT id FROM account WHERE name = ?1";
+            let found: Option<i64> = change.row(sql, values![name], |row| row.get(0))?;
+            let id = found.ok_or_else(|| Error::UnknownAccount(name.to_owned()))?;
+            lock(change, id)?;
+            let sql = "UPDATE account SET keep_days = ?2 WHERE id = ?1";
+            change.execute(sql, values![id, u64::from(days)])?;
+            // Without days what was noted stays: the order of publications is kept by it.
+            if days > 0 {
+                change.execute(
+                    "UPDATE object SET asked_s = 0 WHERE asked_s > 0 AND vault IN (SELECT id FROM vault WHERE account = ?1)",
+                    values![id],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
     fn change_account(&self, name: &str, change: &str, values: &[Value<'_>]) -> Result<()> {
         self.database
             .change(|view| match view.execute(change, values)? {
@@ -294,7 +330,8 @@ impl Ledger {
         let (first, end) = (format!("{kind}/{after}"), format!("{kind}0"));
         let mut objects: Vec<_> = self.database.read(|view| {
             view.rows(
-                "SELECT object.name, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
+                "SELECT object.name, object.len, object.created_s, object.asked_s, (SELECT keep_days FROM account WHERE account.id = ?1)
+                 FROM vault JOIN object ON object.vault = vault.id
                  WHERE vault.account = ?1 AND vault.name = ?2 AND object.name > ?3 AND object.name < ?4
                  ORDER BY object.name LIMIT ?5",
                 values![vault.account, &vault.name, &first, &end, PAGE_NAMES_MAX + 1],
@@ -304,6 +341,7 @@ impl Ledger {
                         name: name[kind.len() + 1..].to_owned(),
                         len: row.get(1)?,
                         created_s: row.get(2)?,
+                        kept_until_s: keeping::until_s(row.get(3)?, row.get(4)?),
                     })
                 },
             )
@@ -368,8 +406,8 @@ impl Ledger {
         })
     }
 
-    /// Removes an object; gives the file that had its bytes, if there was one. `moved` is called before that is so, with the time of the
-    /// object, too.
+    /// Removes an object, unless its account keeps it for now. `moved` is called before that is so, with the file that has its bytes and the
+    /// time of the object. (5)
     ///
     /// # Errors
     /// `Refused` for the newest publication, and for who may not; those of `moved`.
@@ -378,24 +416,33 @@ impl Ledger {
         (vault, asker): (&VaultKey, &Asker),
         name: &ObjectName,
         moved: impl FnOnce(&View<'_>, FileId, u64) -> Result<()>,
-    ) -> Result<Option<FileId>> {
+    ) -> Result<Removed> {
         self.database.change(|change| {
             lock(change, vault.account)?;
             chains::check(change, (vault, asker), Deed::Remove(Kind::of(name)))?;
-            let row: Option<(i64, u64, FileId, u64, u64)> = change.row(
-                "SELECT vault.id, vault.last, object.file, object.len, object.created_s FROM vault JOIN object ON object.vault = vault.id
+            let row: Option<(i64, u64, FileId, u64, Kept)> = change.row(
+                "SELECT vault.id, vault.last, object.file, object.len, object.created_s, object.asked_s,
+                     (SELECT keep_days FROM account WHERE account.id = ?1)
+                 FROM vault JOIN object ON object.vault = vault.id
                  WHERE vault.account = ?1 AND vault.name = ?2 AND object.name = ?3",
                 values![vault.account, &vault.name, name.as_str()],
                 |row| {
-                    let (file, len, created_s) = (row.get(2)?, row.get(3)?, row.get(4)?);
-                    Ok((row.get(0)?, row.get(1)?, file, len, created_s))
+                    let kept = Kept {
+                        created_s: row.get(4)?,
+                        asked_s: row.get(5)?,
+                        days: row.get(6)?,
+                    };
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, kept))
                 },
             )?;
-            let Some((id, last, file, len, created_s)) = row else {
-                return Ok(None);
+            let Some((id, last, file, len, kept)) = row else {
+                return Ok(Removed::Nothing);
             };
             if Named::of(name) == Named::Publication(last) {
                 return Err(Refusal::NewestStays.into());
+            }
+            if keeping::stays(change, (id, name), kept)? {
+                return Ok(Removed::Kept);
             }
             change.execute(
                 "DELETE FROM object WHERE vault = ?1 AND name = ?2",
@@ -406,8 +453,8 @@ impl Ledger {
                 "UPDATE account SET bytes = bytes - ?2, objects = objects - 1 WHERE id = ?1",
                 values![vault.account, len],
             )?;
-            moved(change, file, created_s)?;
-            Ok(Some(file))
+            moved(change, file, kept.created_s)?;
+            Ok(Removed::File(file))
         })
     }
 }
@@ -508,7 +555,7 @@ fn may_add(
 }
 
 const ACCOUNT: &str =
-    "SELECT id, name, suspended, bytes, objects, bytes_max, objects_max FROM account";
+    "SELECT id, name, suspended, bytes, objects, bytes_max, objects_max, keep_days FROM account";
 
 fn account(row: &Row<'_>) -> Result<Account> {
     let quota = |bytes, objects| -> Result<Quota> {
@@ -526,5 +573,6 @@ fn account(row: &Row<'_>) -> Result<Account> {
         },
         used: quota(3, 4)?,
         quota: quota(5, 6)?,
+        keep_days: row.get(7)?,
     })
 }

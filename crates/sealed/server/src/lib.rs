@@ -13,6 +13,7 @@
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
 //!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
 //!  (5) Whoever has an address of an inbox can create deposits there, and nothing else.                        [12.5.1]
+//!  (6) What an account keeps for some days no client removes sooner.                                        [11.8.8]
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -44,6 +45,7 @@ mod openapi;
 mod operations;
 mod outside;
 mod request_log;
+mod request_rates;
 mod rights;
 mod routes;
 mod server;

@@ -11,6 +11,22 @@ pub const VAULTS_MAX: i64 = 1000;
 /// Accounts of a server, at most: they are listed at once.
 pub const ACCOUNTS_MAX: i64 = 1_000_000;
 
+/// For how many days an account can keep what is to be removed.
+pub const KEEP_DAYS_MAX: u32 = 36_500;
+
+/// Requests of one caller in a second on average, unless the settings say another number. A device waits for answers, so that it makes some
+/// hundred a second at most over a network; on the machine of the server some thousand, and not for long.
+pub const REQUESTS_PER_SECOND: u32 = 1000;
+
+/// So many seconds' requests a caller may make at once.
+pub(crate) const REQUESTS_BURST: Duration = Duration::from_secs(60);
+
+/// Callers whose requests are counted, about 60 bytes each.
+pub(crate) const CALLERS_MAX: usize = 131_072;
+
+/// How often those are looked for that are not busy, at most.
+pub(crate) const CALLERS_SWEPT: Duration = Duration::from_secs(1);
+
 /// Objects that one account sends at a time, and objects that are sent to it at a time; further ones wait.
 pub(crate) const TURNS_OF_ACCOUNT: usize = 32;
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use strongroom_server::limits::KEEP_DAYS_MAX;
 use strongroom_server::{
     Account, Accounts, Collecting, Configuration, Problem, Quota, Reading, Server, Standing, Tls,
     Token, Unfinished, Upkeep, UpkeepProgress, raise_open_files,
@@ -94,8 +95,8 @@ struct Serve {
     /// The folder of the server
     #[arg(env = "STRONGROOM_SERVER_FOLDER")]
     folder: Option<PathBuf>,
-    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics, names; or database, database_ca,
-    /// database_connections and objects in the place of the folder
+    /// A file in TOML with these settings: folder, listen, certificate, key, no_tls, metrics, names, requests_per_second; or database,
+    /// database_ca, database_connections and objects in the place of the folder
     #[arg(long, value_name = "FILE", env = "STRONGROOM_SERVER_CONFIG")]
     config: Option<PathBuf>,
     /// Where to listen; 127.0.0.1:8443 unless given
@@ -121,6 +122,14 @@ struct Serve {
         value_delimiter = ','
     )]
     names: Vec<String>,
+    /// How many requests a second each account may make on average, and each network address without a valid token; 1000 unless given, 0
+    /// for no limit
+    #[arg(
+        long,
+        value_name = "COUNT",
+        env = "STRONGROOM_SERVER_REQUESTS_PER_SECOND"
+    )]
+    requests_per_second: Option<u32>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -149,6 +158,17 @@ enum AccountCommand {
         which: Which,
         #[command(flatten)]
         quota: QuotaArguments,
+    },
+    /// Keeps objects of an account for some days after a client first asked to remove them, whoever asks
+    ///
+    /// Until then the server refuses to remove them, and clients ask again later. It protects against a stolen device and a stolen token, and
+    /// takes space of the quota. The days of what was asked for before begin again. `account list` shows how much clients have asked for.
+    Keep {
+        #[command(flatten)]
+        which: Which,
+        /// For how many days; 0 to remove at once what clients ask to remove
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(..=i64::from(KEEP_DAYS_MAX)))]
+        days: u32,
     },
     /// Removes an account and everything that it has stored
     Remove(Which),
@@ -239,6 +259,7 @@ fn run(serve: Serve) -> Done {
         no_tls: serve.no_tls.then_some(true),
         metrics: serve.metrics,
         names: (!serve.names.is_empty()).then_some(serve.names),
+        requests_per_second: serve.requests_per_second,
         ..Configuration::environment()?
     };
     let settings = given.or(file).settings()?;
@@ -274,8 +295,13 @@ fn account(command: AccountCommand) -> Done {
             show(&accounts.add(&which.name, quota.quota())?)?;
         }
         AccountCommand::List { folder } => {
-            for account in open(&folder)?.list()? {
-                writeln!(out, "{}", line(&account))?;
+            let accounts = open(&folder)?;
+            for account in accounts.list()? {
+                let asked_for = match account.keep_days {
+                    0 => None,
+                    _ => Some(accounts.asked_for(&account.name)?),
+                };
+                writeln!(out, "{}", line(&account, asked_for))?;
             }
         }
         AccountCommand::Suspend(which) => {
@@ -289,6 +315,9 @@ fn account(command: AccountCommand) -> Done {
         }
         AccountCommand::Quota { which, quota } => {
             open(&which.folder)?.set_quota(&which.name, quota.quota())?;
+        }
+        AccountCommand::Keep { which, days } => {
+            open(&which.folder)?.keep(&which.name, days)?;
         }
         AccountCommand::Remove(which) => {
             open(&which.folder)?.remove(&which.name)?;
@@ -440,8 +469,8 @@ fn meter() -> impl FnMut(UpkeepProgress) {
     }
 }
 
-/// An account as a line.
-fn line(account: &Account) -> String {
+/// An account as a line. `asked_for`: what clients have asked to remove, if it keeps that.
+fn line(account: &Account, asked_for: Option<Quota>) -> String {
     let of = |used: u64, max: u64| match max < i64::MAX as u64 {
         true => format!("{used} of {max}"),
         false => used.to_string(),
@@ -450,8 +479,14 @@ fn line(account: &Account) -> String {
         Standing::Suspended => "  suspended",
         Standing::Active => "",
     };
+    let keeps = asked_for.map_or_else(String::new, |asked_for| {
+        format!(
+            "  keeps removed objects {} days: {} objects with {} bytes",
+            account.keep_days, asked_for.objects, asked_for.bytes
+        )
+    });
     format!(
-        "{}  {} bytes  {} objects{suspended}",
+        "{}  {} bytes  {} objects{suspended}{keeps}",
         account.name,
         of(account.used.bytes, account.quota.bytes),
         of(account.used.objects, account.quota.objects),

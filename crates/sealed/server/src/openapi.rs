@@ -40,8 +40,8 @@ const TOKEN: &str = "token";
 const DESCRIPTION: &str = "A server keeps sealed objects for the vaults of many accounts, and the order of their publications. \
     A refusal has its code in the header `strongroom-refusal` and a problem document (RFC 9457) as its body. \
     Besides the refusals of each request, a path that the server does not have is refused with 404 `no-such-path`, and another method with 405 \
-    `no-such-method`. Bytes that are not an HTTP/1.1 request, and requests whose head is too long, get 400, 414 or 431 without a problem document. A \
-    query may have only the parameters that are listed, each at most once. No value needs a percent sign, and a value that has one is refused.";
+    `no-such-method`; too many such requests are refused with 429 `too-fast`. Bytes that are not an HTTP/1.1 request, and requests whose head is \
+    too long, get 400, 414 or 431 without a problem document. A query may have only the parameters that are listed, each at most once. No value needs a percent sign, and a value that has one is refused.";
 
 /// The document, as JSON.
 ///
@@ -228,6 +228,7 @@ fn refused(refusals: &[Refusal]) -> Response {
         (Refusal::NoToken, "www-authenticate"),
         (Refusal::Busy, "retry-after"),
         (Refusal::TooMany, "retry-after"),
+        (Refusal::TooFast, "retry-after"),
     ] {
         if refusals.contains(&refusal) {
             response = response.header_ref(header, header_ref(header));

@@ -127,6 +127,16 @@ impl Operation {
     pub(crate) fn needs_token(&self) -> bool {
         self.refusals().any(|refusal| refusal == Refusal::NoToken)
     }
+
+    /// Whether too many of them are refused: all but those by which a balancer asks, as behind one all clients have its address.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.refusals().any(|refusal| refusal == Refusal::TooFast)
+    }
+}
+
+/// The first entry with that route: what it says of tokens and bounds holds for all of them.
+pub(crate) fn of_route(route: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|operation| operation.route == route)
 }
 
 /// The refusals of every request that carries a token. `Busy`: another process has the database for too long, or there
@@ -138,6 +148,7 @@ const OF_ACCOUNT: &[Refusal] = &[
     Refusal::OtherAccount,
     Refusal::Suspended,
     Refusal::Name,
+    Refusal::TooFast,
     Refusal::Busy,
     Refusal::DatabaseAway,
     Refusal::Failed,
@@ -160,6 +171,7 @@ const OF_INBOX: &[Refusal] = &[
     Refusal::NoAddress,
     Refusal::Suspended,
     Refusal::Name,
+    Refusal::TooFast,
     Refusal::Busy,
     Refusal::DatabaseAway,
     Refusal::Failed,
@@ -167,6 +179,9 @@ const OF_INBOX: &[Refusal] = &[
 
 /// No refusals: such a request reads no disk and asks nobody.
 const NEVER: &[&[Refusal]] = &[];
+
+/// The refusals of a page that everybody may read, and that no balancer asks for.
+const OF_PAGE: &[&[Refusal]] = &[&[Refusal::TooFast]];
 
 const IN_VAULT: &[Field] = &[Field::Account, Field::Vault];
 
@@ -237,17 +252,21 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             }],
         )
     },
-    public(
-        Endpoint::WhatWeSee,
-        "whatWeSee",
-        "What the server can see about those who use it",
-        &[Form {
-            path: "/v1/what-we-see",
-            fields: &[],
-        }],
-    ),
+    Operation {
+        refusals: OF_PAGE,
+        ..public(
+            Endpoint::WhatWeSee,
+            "whatWeSee",
+            "What the server can see about those who use it",
+            &[Form {
+                path: "/v1/what-we-see",
+                fields: &[],
+            }],
+        )
+    },
     Operation {
         outcomes: &[Outcome::Document],
+        refusals: OF_PAGE,
         ..public(
             Endpoint::Document,
             "document",
@@ -362,7 +381,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         verb: Verb::Delete,
         id: "removeObject",
         summary: "Removes an object, if there is one of that name",
-        description: "",
+        description: "The operator of the server can set that an account keeps what is removed for some days. Then the request is refused with `kept` until \
+            so many days have passed since the first one for that object; `kept_until_s` in a listing says when that is. Objects of the kinds `addresses`, \
+            `deposits`, `needs`, `pairing`, `pieces` and `probes` are not kept. An earlier publication goes before a later one.",
         route: OBJECT,
         forms: OBJECT_FORMS,
         fields: &[],
@@ -375,6 +396,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 Refusal::OnlyDevices,
                 Refusal::Stays,
                 Refusal::NewestStays,
+                Refusal::Kept,
                 Refusal::DiskFull,
             ],
         ],
@@ -530,6 +552,19 @@ mod tests {
         // Those of a request that is not in the table.
         named.extend([Refusal::NoSuchPath, Refusal::NoSuchMethod]);
         assert_eq!(named, Refusal::ALL.iter().copied().collect());
+    }
+
+    /// Goal: what is looked up by a route alone holds for every request with that route.
+    #[test]
+    fn all_entries_of_a_route_say_the_same_of_tokens_and_bounds() {
+        let said = |of: &Operation| (of.needs_token(), of.is_bounded());
+        for operation in OPERATIONS {
+            let first = of_route(operation.route).map(said);
+            assert_eq!(first, Some(said(operation)), "{}", operation.id);
+            // Whoever shows a token is counted.
+            assert!(operation.is_bounded() || !operation.needs_token());
+        }
+        assert!(of_route("").is_none());
     }
 
     #[test]

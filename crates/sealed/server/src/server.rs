@@ -18,6 +18,7 @@ use crate::connections;
 use crate::error::{Error, Result};
 use crate::hearing::hear;
 use crate::names::Names;
+use crate::request_rates::RequestRates;
 use crate::routes;
 use crate::storage::Storage;
 use crate::store::{Store, Use};
@@ -36,6 +37,9 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     /// Names by which devices reach it, as their URLs have them, beside those of its certificate: behind a proxy that does TLS.
     pub names: Vec<String>,
+    /// How many requests a second an account may make on average, and an address from which requests come without a valid token; 0 for no
+    /// bound. `limits::REQUESTS_PER_SECOND` is a good value.
+    pub requests_per_second: u32,
 }
 
 /// Lets this process have as many open files as the system allows it: each connection is one. For programs that serve.
@@ -90,7 +94,8 @@ impl Server {
         let (listener, address) = listen(settings.listen)?;
         let metrics = settings.metrics.map(listen).transpose()?;
         let (ending, heard) = watch::channel(false);
-        let app = App::new(store, names(settings, tls.as_ref()), heard.clone());
+        let rates = RequestRates::new(settings.requests_per_second);
+        let app = App::new(store, names(settings, tls.as_ref()), rates, heard.clone());
         let (acceptor, fingerprint) = tls.map_or((None, None), |tls| {
             (Some(tls.acceptor), Some(tls.fingerprint))
         });

@@ -38,7 +38,7 @@ use crate::file_id::FileId;
 use crate::files::{Aside, Collecting, Files, make_folder};
 use crate::header_chain::HeaderChain;
 use crate::inbox_rows::address_name;
-use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Standing, VaultKey};
+use crate::ledger::{Account, DATABASE, Found, Ledger, Quota, Removed, Standing, VaultKey};
 use crate::limits::DATABASE_UPKEEP;
 use crate::named::Named;
 use crate::objects::{Content, Folder, Incoming, Objects};
@@ -341,6 +341,10 @@ impl Store {
         self.ledger.find(vault, name.as_str())
     }
 
+    /// Removes an object, if there is one.
+    ///
+    /// # Errors
+    /// `Refused`, with `Kept` if its account keeps it for now.
     pub(crate) fn remove(&self, by: (&VaultKey, &Asker), name: &ObjectName) -> Result<()> {
         let mut aside = Aside::Moving;
         let removed = self.ledger.remove(by, name, |change, id, created_s| {
@@ -348,8 +352,9 @@ impl Store {
             Ok(())
         })?;
         match removed {
-            Some(id) if aside == Aside::Moving => self.objects.left(&[id]),
-            _ => Ok(()),
+            Removed::Kept => Err(Refusal::Kept.into()),
+            Removed::File(id) if aside == Aside::Moving => self.objects.left(&[id]),
+            Removed::File(_) | Removed::Nothing => Ok(()),
         }
     }
 
@@ -496,6 +501,24 @@ impl Accounts {
     /// `UnknownAccount`.
     pub fn set_quota(&self, name: &str, quota: Quota) -> Result<()> {
         self.0.ledger.set_quota(name, quota)
+    }
+
+    /// Keeps from now on for `days` what clients ask to remove from the vaults of an account: such a request is refused until so many days
+    /// have passed since the first one for the same object. 0: it is removed at once. The days of what was asked for before begin again.
+    /// This binds clients, and not the administrator.
+    ///
+    /// # Errors
+    /// `UnknownAccount`.
+    pub fn keep(&self, name: &str, days: u32) -> Result<()> {
+        self.0.ledger.set_keep_days(name, days)
+    }
+
+    /// What clients have asked to remove from the vaults of an account that keeps it.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn asked_for(&self, name: &str) -> Result<Quota> {
+        self.0.ledger.asked_for(name)
     }
 
     /// Removes an account with everything that it has. It may be run again if it was interrupted.

@@ -630,7 +630,8 @@ fn a_database_from_before_there_were_logins_is_followed_from_the_next_login_on()
     scene.place.server.take().unwrap().stop();
     let database = Connection::open(scene.place.folder.path().join("server.db")).unwrap();
     let before =
-        "DROP TABLE depositor; DROP TABLE member; DROP TABLE chain; PRAGMA user_version = 1";
+        "ALTER TABLE account DROP COLUMN keep_days; ALTER TABLE object DROP COLUMN asked_s;
+        DROP TABLE depositor; DROP TABLE member; DROP TABLE chain; PRAGMA user_version = 1";
     database.execute_batch(before).unwrap();
     drop(database);
     scene.place.server = Some(start(scene.place.folder.path(), Tls::Off));

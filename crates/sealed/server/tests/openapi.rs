@@ -177,8 +177,8 @@ impl Asking<'_> {
 #[test]
 fn each_refusal_of_the_document_is_given() {
     /// A body that does not come for half a minute; a transfer that waits for its turn that long; a full disk; a bug; what only several
-    /// instances can lack (`scaled.rs`).
-    const LEFT: [(&str, &str); 10] = [
+    /// instances can lack (`scaled.rs`); more requests than a minute may have (`requests.rs`).
+    const LEFT: [(&str, &str); 11] = [
         ("createObject", "slow"),
         ("deposit", "slow"),
         ("deposit", "disk-full"),
@@ -186,6 +186,7 @@ fn each_refusal_of_the_document_is_given() {
         ("createObject", "disk-full"),
         ("removeObject", "disk-full"),
         ("", "busy"),
+        ("", "too-fast"),
         ("", "database-away"),
         ("", "objects-away"),
         ("ready", "failed"),
@@ -251,6 +252,10 @@ fn each_refusal_of_the_document_is_given() {
                 let newest = of_publication(&operation, 1);
                 let head = Asking::bearer(&place.token);
                 asking.refused(&operation, &newest, &head, b"", "newest-stays");
+                let accounts = accounts(place.folder.path());
+                accounts.keep("anna", 1).unwrap();
+                asking.refused(&operation, &path_of(&operation), &head, b"", "kept");
+                accounts.keep("anna", 0).unwrap();
             }
             _ => {}
         }

@@ -126,6 +126,12 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
         ok(&["account", "list", folder]),
         "bert  0 bytes  0 of 7 objects\n"
     );
+    ok(&["account", "keep", folder, "bert", "--days", "30"]);
+    assert_eq!(
+        ok(&["account", "list", folder]),
+        "bert  0 bytes  0 of 7 objects  keeps removed objects 30 days: 0 objects with 0 bytes\n"
+    );
+    ok(&["account", "keep", folder, "bert", "--days", "0"]);
     for (arguments, code, why) in [
         (
             &["account", "remove", folder, "anna"][..],
@@ -146,6 +152,27 @@ fn accounts_are_looked_after_on_the_command_line_and_a_token_is_shown_once() {
             &["account", "add", folder, "cora", "--bytes", "much"],
             2,
             "is not a size",
+        ),
+        (
+            &["account", "keep", folder, "cora", "--days", "1"],
+            1,
+            "there is no account cora",
+        ),
+        (&["account", "keep", folder, "bert"], 2, "--days"),
+        (
+            &["account", "keep", folder, "bert", "--days", "36501"],
+            2,
+            "36501",
+        ),
+        (
+            &["account", "keep", folder, "bert", "--days", "-1"],
+            2,
+            "-1",
+        ),
+        (
+            &["serve", folder, "--requests-per-second", "many"],
+            2,
+            "many",
         ),
         (
             &["serve", folder, "--listen", "0.0.0.0:0", "--no-tls"],
@@ -288,7 +315,7 @@ fn a_server_runs_with_settings_from_a_file_and_the_environment() {
     let text = |listen: &str| {
         let folder = folder.display();
         format!(
-            "folder = '{folder}'\nlisten = '{listen}'\nno_tls = true\nmetrics = '127.0.0.1:0'\n"
+            "folder = '{folder}'\nlisten = '{listen}'\nno_tls = true\nmetrics = '127.0.0.1:0'\nrequests_per_second = 500\n"
         )
     };
     std::fs::write(&file, text("127.0.0.1:0")).unwrap();

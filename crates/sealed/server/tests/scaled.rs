@@ -598,10 +598,11 @@ fn who_creates_and_who_removes_one_object_at_once_leave_it_whole_or_gone() {
     );
 }
 
-/// Passes connections on to a port of this machine, unless it is cut.
+/// Passes connections on to a port of this machine, unless it is cut or rests.
 struct Relay {
     port: u16,
     is_cut: Arc<AtomicBool>,
+    rests: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -611,9 +612,11 @@ impl Relay {
         let relay = Self {
             port: listener.local_addr().unwrap().port(),
             is_cut: Arc::default(),
+            rests: Arc::default(),
             open: Arc::default(),
         };
         let (is_cut, open) = (Arc::clone(&relay.is_cut), Arc::clone(&relay.open));
+        let rests = Arc::clone(&relay.rests);
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
@@ -625,9 +628,13 @@ impl Relay {
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let rests = Arc::clone(&rests);
                     thread::spawn(move || {
                         let mut piece = vec![0; 1 << 16];
                         while let Ok(count @ 1..) = from.read(&mut piece) {
+                            while rests.load(Ordering::SeqCst) {
+                                thread::sleep(Duration::from_millis(5));
+                            }
                             if to.write_all(&piece[..count]).is_err() {
                                 break;
                             }
@@ -651,6 +658,15 @@ impl Relay {
 
     fn mend(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
+    }
+
+    /// Keeps every connection, and passes nothing on until `go_on`.
+    fn rest(&self) {
+        self.rests.store(true, Ordering::SeqCst);
+    }
+
+    fn go_on(&self) {
+        self.rests.store(false, Ordering::SeqCst);
     }
 }
 
@@ -751,6 +767,105 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
     works();
     garbage(&place, Unfinished::All);
     assert_eq!((place.files("objects"), place.files("moving")), (2, 0));
+}
+
+/// Goal: a database or an object store that accepts connections and answers nothing holds nobody up for long, and afterwards everything works
+/// again. Method: what passes between them rests, of one after the other.
+#[test]
+fn a_database_or_an_object_store_that_does_not_answer_is_said_and_nobody_hangs() {
+    let Some(mut services) = Services::new() else {
+        return;
+    };
+    let (database, objects) = services.own_ports();
+    let (database, objects) = (Relay::to(database), Relay::to(objects));
+    services.reached_at(database.port, objects.port);
+    let place = Place::on(Some(services), Quota::default());
+    let head = said(b"abc");
+    let created = place.ask("PUT", "objects/segments/a", &head, b"abc");
+    assert_eq!(created.status, 201);
+    let refused = |method: &str, below: &str, code: &str| {
+        let begun = Instant::now();
+        let body: &[u8] = if method == "PUT" { b"bytes" } else { b"" };
+        let answer = place.ask(method, below, &said(body), body);
+        let about = format!("{method} {below}: {answer:?}");
+        assert_eq!((answer.status, answer.code()), (503, code), "{about}");
+        assert!(begun.elapsed() < ANSWERED, "{about}");
+    };
+    let works = || {
+        let begun = Instant::now();
+        while place.ask("GET", "objects/segments/a", "", b"").body != b"abc" {
+            assert!(begun.elapsed() < ANSWERED);
+        }
+    };
+    for (relay, code) in [(&database, "database-away"), (&objects, "objects-away")] {
+        relay.rest();
+        refused("GET", "objects/segments/a", code);
+        refused("PUT", "objects/segments/b", code);
+        let alive = ask(place.address(), "GET", "/healthz", "", b"");
+        assert_eq!(alive.status, 200);
+        relay.go_on();
+        works();
+    }
+    // What was sent meanwhile may arrive at the store only now: it is garbage.
+    let begun = Instant::now();
+    loop {
+        let upkeep = upkeep(&place);
+        let collected = upkeep.collect_with(Collecting::Remove, Unfinished::All);
+        collected.unwrap();
+        if place.files("objects") == 1 {
+            break;
+        }
+        assert!(begun.elapsed() < ANSWERED);
+    }
+    works();
+}
+
+/// Goal: a database that is full is said, nothing of the object stays, and it works again. Method: a trigger that fails as a full disk does.
+#[test]
+fn a_database_that_is_full_is_said_and_leaves_nothing() {
+    let Some(place) = Place::scaled() else { return };
+    let services = place.services.as_ref().unwrap();
+    services.sql(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = '53100'; END $$;
+         CREATE TRIGGER full_disk BEFORE INSERT ON object FOR EACH ROW EXECUTE FUNCTION full_disk()",
+    );
+    let put = || place.ask("PUT", "objects/segments/a", &said(b"bytes"), b"bytes");
+    let full = put();
+    assert_eq!((full.status, full.code()), (507, "disk-full"));
+    assert_settles(&place, 0);
+    services.sql("DROP TRIGGER full_disk ON object");
+    assert_eq!(put().status, 201);
+}
+
+/// Goal: instances continue with the database of an earlier version, with what is in it. Method: its last step is taken back; the account, its
+/// object and the order of its publications are there afterwards, and what is new begins with nothing.
+#[test]
+fn a_database_of_an_earlier_version_gets_the_tables_of_this_one() {
+    let Some(mut place) = Place::scaled() else {
+        return;
+    };
+    let one = name("segments/a");
+    place.vault("v").create(&one, b"abc".to_vec()).unwrap();
+    place
+        .vault("v")
+        .create(&publication(1), b"p".to_vec())
+        .unwrap();
+    place.server.take().unwrap().stop();
+    let services = place.services.as_ref().unwrap();
+    services.sql(
+        "ALTER TABLE account DROP COLUMN keep_days;
+         ALTER TABLE object DROP COLUMN asked_s;
+         UPDATE strongroom_server SET steps = steps - 1",
+    );
+    place.server = Some(place.instance());
+    let vault = place.vault("v");
+    assert_eq!(vault.read(&one, 3).unwrap().unwrap(), b"abc");
+    let made = vault.create(&publication(2), b"p".to_vec());
+    assert_eq!(made.unwrap(), Created::New);
+    let account = place.accounts().list().unwrap().remove(0);
+    assert_eq!((account.keep_days, account.used.objects), (0, 3));
+    vault.remove(&publication(1)).unwrap();
 }
 
 /// Goal: no password of the database and no key of the object store is in what the program says. Method: a password and a key that stand

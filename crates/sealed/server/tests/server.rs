@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use contract::name;
 use strongroom_remote::protocol::WAIT_S_MAX;
 use strongroom_remote::{Address, Created, Error, Limited, Pace, Rates, Remote, Waited};
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{Error as ServerError, Quota, Server, Settings, Standing, Tls};
 use support::{Place, accounts, answer, ask, said, start};
 
@@ -454,7 +455,7 @@ fn a_quota_is_kept_told_in_words_and_free_again_after_a_removal() {
     let own = ask(place.address(), "GET", "/v1/accounts/anna", &head, b"");
     let text = String::from_utf8(own.body).unwrap();
     assert!(
-        text.contains(r#""bytes":200,"objects":4,"bytes_max":200,"objects_max":4"#),
+        text.contains(r#""bytes":200,"objects":4,"bytes_max":200,"objects_max":4,"keep_days":0"#),
         "{text}"
     );
     assert_eq!(place.files("moving"), 0);
@@ -528,6 +529,7 @@ fn one_server_at_a_time_has_a_folder_and_only_one_that_knows_it() {
         tls: Tls::Off,
         metrics: None,
         names: Vec::new(),
+        requests_per_second: REQUESTS_PER_SECOND,
     };
     assert!(matches!(Server::start(&settings), Err(ServerError::InUse)));
     let beyond = Settings {

@@ -122,7 +122,8 @@ pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
          push at least a week later deletes those that are still unused. With --now this command deletes them at once. If a device has evicted \
-         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days.\n\n{}",
+         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days. If the operator of a \
+         server has set that it keeps what is removed for some days, it keeps the objects for so long after a device first asked to delete them.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",

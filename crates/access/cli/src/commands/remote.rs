@@ -254,6 +254,8 @@ fn prune(arguments: &RemotePrune) -> Result<()> {
                 "removed_bytes": report.bytes,
                 "unused": report.waiting,
                 "unused_bytes": report.waiting_bytes,
+                "kept": report.kept,
+                "kept_bytes": report.kept_bytes,
             }));
         }
         let removed = (counted(report.objects, "object"), show_bytes(report.bytes));
@@ -261,13 +263,22 @@ fn prune(arguments: &RemotePrune) -> Result<()> {
             counted(report.waiting, "object"),
             show_bytes(report.waiting_bytes),
         );
-        match arguments.dry_run {
-            true => print_line(&format!("{name}: unused: {} with {}", unused.0, unused.1)),
-            false => print_line(&format!(
+        let line = match arguments.dry_run {
+            true => format!("{name}: unused: {} with {}", unused.0, unused.1),
+            false => format!(
                 "{name}: removed {} with {}; unused, but kept for some more days: {} with {}",
                 removed.0, removed.1, unused.0, unused.1
-            )),
+            ),
+        };
+        print_line(&line)?;
+        if report.kept == 0 {
+            return Ok(());
         }
+        print_line(&format!(
+            "{name}: {} with {} stay for now, because the operator of the server keeps for some days what is to be removed; a later push removes them",
+            counted(report.kept, "object"),
+            show_bytes(report.kept_bytes)
+        ))
     })
 }
 

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{
     Accounts, Error, Quota, Server, Settings, Storage, Tls, Token, raise_open_files,
 };
@@ -35,6 +36,7 @@ pub(crate) fn serve(arguments: &Serve) -> Result<()> {
         tls,
         metrics: None,
         names: arguments.names.clone(),
+        requests_per_second: REQUESTS_PER_SECOND,
     })
     .map_err(explain)?;
     let scheme = if arguments.no_tls { "http" } else { "https" };

@@ -67,6 +67,10 @@ CREATE TABLE depositor (
     PRIMARY KEY (vault, address)
 ) STRICT, WITHOUT ROWID;
 ",
+    "
+ALTER TABLE account ADD COLUMN keep_days INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE object ADD COLUMN asked_s INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// What of SQLite's tables PostgreSQL spells otherwise: its words, and those of the other. In this order, so that no word is replaced twice.
@@ -241,7 +245,8 @@ mod tests {
         rows.collect::<rusqlite::Result<_>>().unwrap()
     }
 
-    /// Goal: a server continues with the database of every earlier version, with what is in it. Method: an account in each of them.
+    /// Goal: a server continues with the database of every earlier version, with what is in it. Method: an account with an object in each of
+    /// them. What later versions note of both begins with nothing.
     #[test]
     fn a_database_of_each_earlier_version_gets_the_tables_of_this_one() {
         let whole = tables(&after(SCHEMA.len()));
@@ -249,8 +254,10 @@ mod tests {
         for steps in 0..=SCHEMA.len() {
             let mut database = after(steps);
             if steps > 0 {
-                let account = "INSERT INTO account (name, token, bytes_max, objects_max, created_s) VALUES ('anna', x'00', 1, 1, 0)";
-                database.execute_batch(account).unwrap();
+                let rows = "INSERT INTO account (id, name, token, bytes_max, objects_max, created_s) VALUES (7, 'anna', x'00', 1, 1, 0);
+                    INSERT INTO vault (id, account, name) VALUES (8, 7, 'v');
+                    INSERT INTO object (vault, name, file, len, created_s) VALUES (8, 'segments/a', x'01', 3, 9)";
+                database.execute_batch(rows).unwrap();
             }
             for _ in 0..2 {
                 migrate(&mut database).unwrap();
@@ -260,6 +267,10 @@ mod tests {
             let count = "SELECT count(*) FROM account";
             let accounts: i64 = database.query_row(count, [], |row| row.get(0)).unwrap();
             assert_eq!(accounts, i64::from(steps > 0));
+            let kept = "SELECT count(*) FROM account JOIN vault ON vault.account = account.id JOIN object ON object.vault = vault.id
+                WHERE keep_days = 0 AND asked_s = 0 AND object.name = 'segments/a' AND len = 3";
+            let objects: i64 = database.query_row(kept, [], |row| row.get(0)).unwrap();
+            assert_eq!(objects, accounts);
         }
     }
 

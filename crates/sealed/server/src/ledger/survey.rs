@@ -1,7 +1,7 @@
 //! The whole database, for its administrator: every object, what contradicts itself, a copy.
 //!
 //! Takes   a database that a server may use meanwhile
-//! Gives   objects with their names, contradictions, one state of the database in a new file
+//! Gives   objects with their names, contradictions, what is to be removed, one state of the database in a new file
 //! Never   locks out the server for longer than one page of objects is read
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use strongroom_remote::protocol::PAGE_NAMES_MAX;
 use crate::database::{View, values};
 use crate::error::{Error, Result};
 use crate::file_id::FileId;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Quota};
 
 /// An object, with the names that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,25 @@ impl Ledger {
                 },
             )
         })
+    }
+
+    /// What clients have asked to remove of an account, and is there. O(objects of the account).
+    pub(crate) fn asked_for(&self, name: &str) -> Result<Quota> {
+        let found = self.database.read(|view| {
+            view.row(
+                "SELECT CAST(coalesce(sum(object.len), 0) AS BIGINT), count(*)
+                 FROM account JOIN vault ON vault.account = account.id JOIN object ON object.vault = vault.id
+                 WHERE account.name = ?1 AND object.asked_s > 0",
+                values![name],
+                |row| {
+                    Ok(Quota {
+                        bytes: row.get(0)?,
+                        objects: row.get(1)?,
+                    })
+                },
+            )
+        })?;
+        found.ok_or(Error::Unsound("an answer without a row"))
     }
 
     /// How many objects there are.

@@ -113,6 +113,13 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 ("objects", said(number(), "Its objects")),
                 ("bytes_max", limit("Bytes").into()),
                 ("objects_max", limit("Objects").into()),
+                (
+                    "keep_days",
+                    said(
+                        number(),
+                        "For how many days an object stays after a client first asked to remove it; 0 if it goes at once",
+                    ),
+                ),
             ]),
         ),
         (
@@ -139,6 +146,13 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 (
                     "created_s",
                     said(number(), "When it was created, in seconds since 1970"),
+                ),
+                (
+                    "kept_until_s",
+                    said(
+                        number(),
+                        "Until when the account keeps it although a client asked to remove it, in seconds since 1970; 0 if none has, or the account keeps nothing",
+                    ),
                 ),
             ]),
         ),

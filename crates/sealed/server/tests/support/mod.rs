@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use scaled::Services;
 use strongroom_remote::{Address, Remote};
+use strongroom_server::limits::REQUESTS_PER_SECOND;
 use strongroom_server::{Accounts, Quota, Server, Settings, Storage, Tls};
 
 /// A server with the account `anna`, and what it keeps.
@@ -172,6 +173,16 @@ pub(crate) fn start(storage: impl Into<Storage>, tls: Tls) -> Server {
 
 /// The same at that address.
 pub(crate) fn start_at(storage: impl Into<Storage>, tls: Tls, listen: SocketAddr) -> Server {
+    start_bounded(storage, tls, listen, REQUESTS_PER_SECOND)
+}
+
+/// The same with another bound for requests.
+pub(crate) fn start_bounded(
+    storage: impl Into<Storage>,
+    tls: Tls,
+    listen: SocketAddr,
+    requests_per_second: u32,
+) -> Server {
     let anywhere = "127.0.0.1:0".parse().unwrap();
     Server::start(&Settings {
         storage: storage.into(),
@@ -179,6 +190,7 @@ pub(crate) fn start_at(storage: impl Into<Storage>, tls: Tls, listen: SocketAddr
         tls,
         metrics: Some(anywhere),
         names: Vec::new(),
+        requests_per_second,
     })
     .unwrap()
 }

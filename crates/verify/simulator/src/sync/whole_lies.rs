@@ -255,6 +255,7 @@ fn names_made_up(kind: &str) -> Vec<Listed> {
             name,
             len: 100,
             created_s: 0,
+            kept_until_s: 0,
         }
     });
     named.collect()
