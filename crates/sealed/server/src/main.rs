@@ -31,6 +31,7 @@ struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Runs a server until SIGTERM or SIGINT; the log goes to standard error
+    #[command(after_help = not_on_command_line())]
     Serve(Serve),
     /// Adds, lists, suspends and removes accounts, whether the server is running or not
     #[command(subcommand)]
@@ -121,6 +122,12 @@ struct Serve {
         value_delimiter = ','
     )]
     names: Vec<String>,
+}
+
+/// What else says how a server runs.
+fn not_on_command_line() -> String {
+    let names = Configuration::NOT_ON_COMMAND_LINE.join("\n  ");
+    format!("In the environment, or in the file, but not on the command line:\n  {names}")
 }
 
 #[derive(Subcommand, Debug)]
