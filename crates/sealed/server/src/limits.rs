@@ -94,6 +94,12 @@ pub(crate) const OBJECTS_IDLE: Duration = Duration::from_secs(4);
 /// What came of an object is given on after that time, also if it is less than a piece: an object store ends uploads that rest.
 pub(crate) const GIVE_ON: Duration = Duration::from_secs(5);
 
+/// Whether an object store is there is asked once in that time, however often somebody wants to know …
+pub(crate) const OBJECTS_LOOK: Duration = Duration::from_secs(5);
+
+/// … and once in that time after it was not.
+pub(crate) const OBJECTS_AWAY: Duration = Duration::from_secs(1);
+
 /// How often a request to an object store is repeated.
 pub(crate) const OBJECTS_RETRIES: usize = 2;
 
