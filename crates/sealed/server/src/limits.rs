@@ -177,6 +177,12 @@ pub(crate) const DEPOSITS_AT_ONCE: u64 = 60;
 /// … and after how many seconds another one may, after that.
 pub(crate) const DEPOSIT_EVERY_S: u64 = 6;
 
+/// Pieces that may come by one address at once: a mebibyte each, so half of what may wait in an inbox, and twice the longest deposit …
+pub(crate) const PIECES_AT_ONCE: u64 = 2048;
+
+/// … and after how many seconds another one may, after that.
+pub(crate) const PIECE_EVERY_S: u64 = 1;
+
 /// Requests by addresses of the inboxes of one account that an instance carries out at a time, and of all accounts: so that depositors do
 /// not hold up devices.
 pub(crate) const DEPOSIT_TURNS_OF_ACCOUNT: usize = 8;

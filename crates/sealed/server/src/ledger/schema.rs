@@ -67,6 +67,9 @@ CREATE TABLE depositor (
     PRIMARY KEY (vault, address)
 ) STRICT, WITHOUT ROWID;
 ",
+    "
+ALTER TABLE depositor ADD COLUMN pieces_until_s INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// What of SQLite's tables PostgreSQL spells otherwise: its words, and those of the other. In this order, so that no word is replaced twice.
