@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz server-test server-accounts
+.PHONY: install-server bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz server-test server-accounts
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -18,6 +18,9 @@ build: setup ## the release binary, target/release/strongroom
 
 install: ## put the program that `make build` made in its place, with manual, mount(8) helper and systemd units: PREFIX, DESTDIR
 	PREFIX="$(PREFIX)" SBINDIR="$(SBINDIR)" DESTDIR="$(DESTDIR)" tools/install.sh
+
+install-server: ## put the program that `cargo build --release --locked -p strongroom-server` made in its place, with a systemd unit: PREFIX, DESTDIR
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install.sh server
 
 # Licences, copies and sources of dependencies are compared with deny.toml by the conformance tests; advisories need a
 # database that only `cargo deny check advisories` fetches.

@@ -1,4 +1,4 @@
-"""nginx on this machine as a reference for measurements: it gives and takes plain files over TLS, with a certificate of somebody else."""
+"""nginx on this machine: for tests of servers behind it, and as a reference for measurements, where it gives and takes plain files over TLS, with a certificate of somebody else."""
 
 import os
 import re

@@ -5,7 +5,7 @@
     tools/server_test.py faults                    the kills only
     tools/server_test.py with COMMAND ARGUMENT...  runs a command, as `cargo test`, to which the environment says where both are
 
-PostgreSQL is that of the distribution; where it is not installed, `with` says so, and the command skips what needs it. With
+PostgreSQL is that of the distribution, and so is nginx before two instances; where PostgreSQL is not installed, `with` says so, and the command skips what needs it. With
 STRONGROOM_TEST_SCALED=1, as in CI, that is an error. Rounds of kills: writers at two instances, and one of the instances, the database or the S3 server is killed with -9.
 """
 
@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 import blake3_of
+import nginx_process
 import postgres_process
 from object_store import DurableStore, ObjectStore
 from server_process import Server
@@ -73,6 +74,9 @@ class Services:
         found = {"STRONGROOM_TEST_DATABASE": self.postgres.url(), "STRONGROOM_TEST_OBJECTS": self.store.url(BUCKET), "STRONGROOM_TEST_SCALED": "1"}
         if self.postgres.certificate:
             found["STRONGROOM_TEST_DATABASE_CA"] = str(self.postgres.certificate)
+        # Where there is none, the tests with it say that they are skipped.
+        if nginx := nginx_process.find():
+            found["STRONGROOM_TEST_NGINX"] = nginx
         if self.remotes:
             found["STRONGROOM_TEST_S3"] = f"s3://demo:demo@{BUCKET}/?endpoint=http://127.0.0.1:{self.remotes.port}&region=us-east-1"
         return found

@@ -2,7 +2,8 @@
 # Simulates 5,000 histories of several devices of one vault, each from a seed. The devices write, sync over a faulty line, are killed,
 # change keys, join and leave. Their remote is in memory.
 #
-# Then 200 histories at processes of strongroom-server that are killed with SIGKILL and started again, and put back to a backup.
+# Then 200 histories at processes of strongroom-server that are killed with SIGKILL and started again, and put back to a backup, and where
+# others deposit files.
 #
 # Then a hostile remote tells every command every possible lie about every kind of object.
 #

@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use support::Place;
@@ -161,6 +162,55 @@ fn an_address_that_was_removed_is_refused_and_the_others_work() {
     assert!(status.unwrap().success());
     place.keyed(&["sync", "v"]);
     assert_eq!(place.keyed(&["ls", "v:/Inbox"]), "scan\nscan (2)\n");
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let inside = entries.map(|entry| match entry.file_type().unwrap().is_dir() {
+        true => files(&entry.path()),
+        false => BTreeSet::from([entry.path()]),
+    });
+    inside.flatten().collect()
+}
+
+/// Goal: a user sees what could not be opened, and has all of it deleted at once. Method: two envelopes that somebody changed where the server
+/// keeps them, and one that was not.
+#[test]
+fn what_was_set_aside_is_listed_and_deleted_at_once() {
+    let (place, _serving, url) = place();
+    let stored = || files(&place.path("srv/objects"));
+    for name in ["one", "two"] {
+        fs::write(place.path(name), "").unwrap();
+        let before = stored();
+        place.done(&["deposit", &url, name]);
+        // Nothing has no pieces.
+        let added: Vec<PathBuf> = stored().difference(&before).cloned().collect();
+        assert_eq!(added.len(), 1, "{added:?}");
+        let mut envelope = fs::read(&added[0]).unwrap();
+        envelope[3000] ^= 1;
+        fs::write(&added[0], envelope).unwrap();
+    }
+    fs::write(place.path("good"), "good").unwrap();
+    place.done(&["deposit", &url, "good"]);
+    let pulled = place.keyed(&["pull", "v"]);
+    assert!(pulled.contains("/Inbox/good"), "{pulled}");
+    let list = place.keyed(&["inbox", "list", "v"]);
+    assert_eq!(list.matches("set aside").count(), 2, "{list}");
+    let discard = ["inbox", "discard", "v", "--set-aside"];
+    place.keyed_fails(2, &[&discard[..], &["--unfinished"]].concat());
+    place.keyed_fails(
+        2,
+        &[&discard[..], &["00112233445566778899aabbccddeeff"]].concat(),
+    );
+    let said = place.keyed(&discard);
+    assert_eq!(said, "deleted 2 deposits that could not be opened\n");
+    let said = json(&place.keyed(&[&discard[..], &["--json"]].concat()));
+    assert_eq!(said["discarded_deposits"], 0);
+    let list = json(&place.keyed(&["inbox", "list", "v", "--json"]));
+    let deposits = list["deposits"].as_array().unwrap();
+    assert_eq!(deposits.len(), 1);
+    assert_eq!(deposits[0]["state"], "taken");
 }
 
 /// The example program that takes mail. It is killed when this is dropped.

@@ -143,6 +143,7 @@ pub fn inbox_states() -> Vec<Vec<u8>> {
         deposit: DepositId([id; 16]),
         node: 1 << 40,
         is_settled: id == 7,
+        remote: (id > 3).then_some([1; 16]),
     };
     let full = InboxState {
         addresses: vec![address(1), address(2)],

@@ -270,6 +270,32 @@ impl Vault {
         Ok(was_there)
     }
 
+    /// Removes the deposits that were set aside from the servers where they wait; gives how many.
+    ///
+    /// # Errors
+    /// `Remote`; `RemoteKept` if this device removes nothing there; `Inbox`.
+    pub fn discard_set_aside_deposits(&self) -> Result<u64> {
+        let _turn = self.shared.remote_turns.take()?;
+        let state = self.inbox_state()?;
+        let mut count = 0;
+        for (row, remote) in self.inbox_servers()? {
+            if row.keeps {
+                return Err(Error::RemoteKept(row.name));
+            }
+            let waiting = Waiting::at(&*remote)?;
+            let ids = waiting.deposits.iter().map(|(id, _)| *id);
+            let gone: HashSet<DepositId> = ids.filter(|id| state.is_set_aside(*id)).collect();
+            for id in &gone {
+                remote.remove(&deposit_name(*id))?;
+                count += 1;
+            }
+            if !gone.is_empty() {
+                remove_pieces(&*remote, &waiting, &gone, now_s())?;
+            }
+        }
+        Ok(count)
+    }
+
     /// Removes from the servers what belongs to no complete deposit, also of deposits that are on their way; gives how many objects.
     ///
     /// # Errors
@@ -365,13 +391,13 @@ fn shown(state: &InboxState, row: &RemoteFields, waiting: &Waiting) -> Vec<Waiti
     let deposits = waiting.deposits.iter();
     deposits
         .map(|(id, came_s)| {
-            let is_taken = state.takings(*id).any(|one| one.node != SET_ASIDE);
+            let is_set_aside = state.is_set_aside(*id);
             WaitingDeposit {
                 id: hex::encode(&id.0),
                 remote: row.name.clone(),
                 came_s: *came_s,
-                is_taken,
-                is_set_aside: state.has_received(*id) && !is_taken,
+                is_taken: state.has_received(*id) && !is_set_aside,
+                is_set_aside,
             }
         })
         .collect()

@@ -21,9 +21,31 @@ pub(crate) struct InboxLooks {
     settled: Option<InboxState>,
     /// Deposits of which was said why they do not come.
     said: HashSet<DepositId>,
+    /// Deposits that are noted, and were found gone from their remotes.
+    gone: HashSet<DepositId>,
 }
 
 impl InboxLooks {
+    /// A remote lists these; gives what of all that `state` notes is known to be gone from its remote, whichever that is: at most as many
+    /// as are noted.                                                                                          [12.6.6]
+    pub(crate) fn gone_after(
+        &mut self,
+        state: &InboxState,
+        remote: &[u8; 16],
+        listed: &HashSet<DepositId>,
+    ) -> HashSet<DepositId> {
+        let noted = state.received.iter().map(|one| one.deposit);
+        let noted: HashSet<DepositId> = noted.collect();
+        // A depositor may have created one again.
+        self.gone
+            .retain(|id| noted.contains(id) && !listed.contains(id));
+        let here = state.received.iter();
+        let here = here.filter(|one| one.remote.as_ref() == Some(remote));
+        let gone = here.map(|one| one.deposit);
+        self.gone.extend(gone.filter(|id| !listed.contains(id)));
+        self.gone.clone()
+    }
+
     /// Whether of that state it was looked whether a deposit is there twice.
     pub(crate) fn is_settled(&self, state: &InboxState) -> bool {
         self.settled.as_ref() == Some(state)

@@ -9,6 +9,7 @@
 //!  (1) A deposit that either side of a merge took in counts as taken in afterwards, as long as it fits; and what either side settled is
 //!      settled.                                                                                          [12.6.4]
 //!  (2) Equal sides give equal bytes, on every device.                                                        [11.6.2]
+//!  (3) What may still wait at a remote stays noted, also while that remote cannot be asked.                    [12.6.6]
 
 use std::collections::HashSet;
 
@@ -34,10 +35,10 @@ pub const INBOX_ADDRESSES_MAX: usize = 64;
 /// The longest label of an address, in bytes.
 pub const INBOX_LABEL_BYTES_MAX: usize = 128;
 
-/// Takings that are noted, at most. With the longest labels of all addresses that is 61,000 bytes: an attribute has at most 65,536.
+/// Takings that are noted, at most. With the longest labels of all addresses that is 59,000 bytes: an attribute has at most 65,536.
 pub(crate) const RECEIVED_MAX: usize = 1500;
 
-/// Takings that stay noted although no remote lists their deposits any more.                                          [12.6.6]
+/// Takings that stay noted although their deposits are gone from their remotes.                                       [12.6.6]
 const RECEIVED_KEPT: usize = 500;
 
 /// The node of what was set aside, and so became no file.
@@ -71,6 +72,18 @@ pub(crate) struct Received {
     pub(crate) node: u64,
     /// Its file went, because another device took the deposit in, too.
     pub(crate) is_settled: bool,
+    /// The remote where the deposit waited; `None` once no address is there.
+    pub(crate) remote: Option<[u8; 16]>,
+}
+
+/// What is known of where deposits wait, when one is noted.
+pub(crate) struct Listing<'a> {
+    /// The remote where it waits.
+    pub(crate) remote: [u8; 16],
+    /// All that this remote lists.
+    pub(crate) listed: &'a HashSet<DepositId>,
+    /// What is noted and was found gone from its remote, whichever that is.
+    pub(crate) gone: &'a HashSet<DepositId>,
 }
 
 /// All of it.
@@ -102,11 +115,13 @@ impl InboxState {
         }
         encoder.array(self.received.len());
         for one in &self.received {
+            let place = one.remote.map_or(0, |remote| self.place_of(&remote));
             encoder
-                .array(3)
+                .array(4)
                 .bytes(&one.deposit.0)
                 .unsigned(one.node)
-                .unsigned(one.is_settled.into());
+                .unsigned(one.is_settled.into())
+                .unsigned(place);
         }
         encoder.finish()
     }
@@ -138,11 +153,21 @@ impl InboxState {
             state.addresses.push(entry);
         }
         for _ in 0..decoder.array(RECEIVED_MAX)? {
-            decoder.array_exact(3)?;
+            decoder.array_exact(4)?;
+            let deposit = DepositId(*decoder.bytes_exact()?);
+            let (node, is_settled) = (decoder.unsigned()?, flag(&mut decoder)?);
+            let remote = match decoder.unsigned()? {
+                0 => None,
+                place => match state.remote_at(place) {
+                    None => return Err(decoder.invalid("has a place without an address")),
+                    remote => remote,
+                },
+            };
             state.received.push(Received {
-                deposit: DepositId(*decoder.bytes_exact()?),
-                node: decoder.unsigned()?,
-                is_settled: flag(&mut decoder)?,
+                deposit,
+                node,
+                is_settled,
+                remote,
             });
         }
         decoder.finish()?;
@@ -152,6 +177,25 @@ impl InboxState {
     /// Whether the inbox is, or was, at that remote.
     pub(crate) fn is_at(&self, remote: &[u8; 16]) -> bool {
         self.addresses.iter().any(|one| one.remote == *remote)
+    }
+
+    /// Which of the addresses, counted from 1, is the first at that remote; 0 if there is none.
+    fn place_of(&self, remote: &[u8; 16]) -> u64 {
+        let first = self.addresses.iter().position(|one| one.remote == *remote);
+        first.map_or(0, |index| index as u64 + 1)
+    }
+
+    /// The remote for which `place_of` gives that, which is not 0; `None` if there is none.
+    fn remote_at(&self, place: u64) -> Option<[u8; 16]> {
+        let index = usize::try_from(place.checked_sub(1)?).ok()?;
+        let remote = self.addresses.get(index)?.remote;
+        (self.place_of(&remote) == place).then_some(remote)
+    }
+
+    /// Whether that deposit was set aside, and no device took it in.
+    pub(crate) fn is_set_aside(&self, deposit: DepositId) -> bool {
+        let is_taken = self.takings(deposit).any(|one| one.node != SET_ASIDE);
+        self.has_received(deposit) && !is_taken
     }
 
     /// Whether that deposit was taken in, or set aside.
@@ -166,23 +210,30 @@ impl InboxState {
             .filter(move |one| one.deposit == deposit)
     }
 
-    /// Notes a taking of a deposit. `listed`: deposits that a remote has still. `None` if there is no place for it.       [12.6.6]
+    /// Notes a taking of a deposit; `None` if there is no place for it.                                             [12.6.6]
     pub(crate) fn with_received(
         &self,
         deposit: DepositId,
         node: u64,
-        listed: &HashSet<DepositId>,
+        listing: &Listing<'_>,
     ) -> Option<Self> {
         let mut state = self.clone();
         state.received.push(Received {
             deposit,
             node,
             is_settled: false,
+            remote: Some(listing.remote),
         });
+        // (3)
+        let may_wait = |one: &Received| {
+            let is_at_remote = one.remote.is_some_and(|remote| self.is_at(&remote));
+            let is_gone = listing.gone.contains(&one.deposit);
+            listing.listed.contains(&one.deposit) || is_at_remote && !is_gone
+        };
         let mut left = state.received.len();
         state.received.retain(|one| {
             left -= 1;
-            left < RECEIVED_KEPT || listed.contains(&one.deposit)
+            left < RECEIVED_KEPT || may_wait(one)
         });
         (state.received.len() <= RECEIVED_MAX).then_some(state)
     }
@@ -291,10 +342,13 @@ fn merged(base: &InboxState, mine: &InboxState, theirs: InboxState) -> InboxStat
 mod tests {
     use super::*;
 
+    /// Where all addresses here are, unless they say otherwise.
+    const PLACE: [u8; 16] = [1; 16];
+
     fn entry(id: u8) -> AddressEntry {
         AddressEntry {
             id: AddressId([id; 16]),
-            remote: [1; 16],
+            remote: PLACE,
             object: [2; 32],
             epoch: Epoch(3),
             label: "post".to_owned(),
@@ -314,6 +368,7 @@ mod tests {
             deposit: deposit(id),
             node,
             is_settled: false,
+            remote: None,
         }
     }
 
@@ -336,6 +391,7 @@ mod tests {
         let mut longest = InboxState::default();
         for id in 0..INBOX_ADDRESSES_MAX {
             longest.addresses.push(AddressEntry {
+                remote: [id as u8; 16],
                 label: "l".repeat(INBOX_LABEL_BYTES_MAX),
                 epoch: Epoch(u32::MAX),
                 created_s: u64::MAX,
@@ -345,6 +401,7 @@ mod tests {
         }
         let all = (0..RECEIVED_MAX as u64).map(|number| Received {
             is_settled: true,
+            remote: Some([INBOX_ADDRESSES_MAX as u8 - 1; 16]),
             ..taking(number, u64::MAX)
         });
         longest.received.extend(all);
@@ -364,6 +421,31 @@ mod tests {
         assert!(InboxState::decode(&state(&[1, 1], &[]).encode()).is_err());
         let many: Vec<_> = (0..=RECEIVED_MAX as u64).map(|id| (id, 1)).collect();
         assert!(InboxState::decode(&state(&[], &many).encode()).is_err());
+    }
+
+    /// Goal: where a deposit waited has one encoding, and is a remote that has an address. Method: the number of the place, which is last.
+    #[test]
+    fn a_place_is_that_of_the_first_address_there() {
+        let mut now = state(&[1, 2, 3], &[(4, 5)]);
+        now.addresses[2].remote = [9; 16];
+        for (remote, place) in [
+            (None, 0),
+            (Some(PLACE), 1),
+            (Some([9; 16]), 3),
+            // No address is there any more.
+            (Some([8; 16]), 0),
+        ] {
+            now.received[0].remote = remote;
+            let mut bytes = now.encode();
+            assert_eq!(bytes.last(), Some(&place));
+            let read = InboxState::decode(&bytes).expect("it can be read");
+            let is_there = place > 0;
+            assert_eq!(read.received[0].remote, remote.filter(|_| is_there));
+            for wrong in [2, 4, 23] {
+                *bytes.last_mut().expect("there is one") = wrong;
+                assert!(InboxState::decode(&bytes).is_err(), "{wrong}");
+            }
+        }
     }
 
     #[test]
@@ -432,15 +514,16 @@ mod tests {
     #[test]
     fn what_a_remote_lists_stays_noted() {
         let listed: HashSet<DepositId> = (0..1000).map(deposit).collect();
-        let mut now = InboxState::default();
-        for number in 0..1000 {
+        let gone: HashSet<DepositId> = (1000..3000).map(deposit).collect();
+        let listing = Listing {
+            remote: PLACE,
+            listed: &listed,
+            gone: &gone,
+        };
+        let mut now = state(&[1], &[]);
+        for number in 0..3000 {
             now = now
-                .with_received(deposit(number), 1, &listed)
-                .expect("room");
-        }
-        for number in 1000..3000 {
-            now = now
-                .with_received(deposit(number), 1, &listed)
+                .with_received(deposit(number), 1, &listing)
                 .expect("room");
         }
         assert_eq!(now.received.len(), 1000 + RECEIVED_KEPT);
@@ -452,12 +535,51 @@ mod tests {
         assert!(!now.has_received(deposit(2499)));
         // Nobody removes anything at the remote: no more is taken in.
         let listed: HashSet<DepositId> = (0..3000).map(deposit).collect();
-        let mut full = InboxState::default();
+        let listing = Listing {
+            listed: &listed,
+            ..listing
+        };
+        let mut full = state(&[1], &[]);
         for number in 0..RECEIVED_MAX as u64 {
             full = full
-                .with_received(deposit(number), 1, &listed)
+                .with_received(deposit(number), 1, &listing)
                 .expect("room");
         }
-        assert_eq!(full.with_received(deposit(2000), 1, &listed), None);
+        assert_eq!(full.with_received(deposit(2000), 1, &listing), None);
+    }
+
+    /// Goal: what waited at a remote that cannot be asked is not forgotten for what comes at another one, until it is known to be gone there,
+    /// or no address is there. Method: far more deposits at the other one than are kept.
+    #[test]
+    fn what_may_wait_at_another_remote_stays_noted() {
+        const OTHER: [u8; 16] = [9; 16];
+        let (nothing, early) = (HashSet::new(), HashSet::from([deposit(7)]));
+        let all: HashSet<DepositId> = (1000..2000).map(deposit).collect();
+        let both: HashSet<DepositId> = all.union(&early).copied().collect();
+        for (gone, has_address, stays) in [
+            (&all, true, true),
+            (&both, true, false),
+            (&all, false, false),
+        ] {
+            let mut now = state(&[1, 2], &[]);
+            if has_address {
+                now.addresses[1].remote = OTHER;
+            }
+            now.received.push(Received {
+                remote: Some(OTHER),
+                ..taking(7, 70)
+            });
+            let listing = Listing {
+                remote: PLACE,
+                listed: &nothing,
+                gone,
+            };
+            for number in 1000..2000 {
+                let next = now.with_received(deposit(number), 1, &listing);
+                now = InboxState::decode(&next.expect("room").encode()).expect("it can be read");
+            }
+            assert_eq!(now.has_received(deposit(7)), stays);
+            assert_eq!(now.received.len(), RECEIVED_KEPT + usize::from(stays));
+        }
     }
 }

@@ -20,7 +20,7 @@ use strongroom_sync::{deposit_name, in_parallel, piece_name};
 
 use crate::clock::now_s;
 use crate::deposit_name::{folded, free_name, plain_name};
-use crate::inbox_state::{INBOX_STATE, InboxState, NOTE, SET_ASIDE, note_head};
+use crate::inbox_state::{INBOX_STATE, InboxState, Listing, NOTE, SET_ASIDE, note_head};
 use crate::limits::DEPOSIT_GRACE;
 use crate::owner::client::Unanswered;
 use crate::path::{Links, join};
@@ -61,8 +61,8 @@ const INCOMPLETE: &str = "a part of it is missing at the server; it is looked fo
 const NEVER_COMPLETE: &str = "a part of it has been missing for a week; it was set aside";
 pub(crate) const NO_SPACE: &str =
     "there is no room for it in the vault or on its disk; it stays at the server";
-const NO_ROOM: &str =
-    "the server still has too many deposits that were taken in; sync a device that may remove them";
+const NO_ROOM: &str = "servers still have, or may have, too many deposits that were taken in; sync a device that may remove them, and remove \
+     the addresses of a server that is gone for good";
 const NO_DIRECTORY: &str =
     "/Inbox is not a directory; rename it, so that the directory can be made";
 
@@ -71,8 +71,8 @@ pub(crate) struct Came<'a> {
     pub(crate) id: DepositId,
     /// When it came, by the clock of the place.
     pub(crate) came_s: u64,
-    /// All that the remote lists.
-    pub(crate) listed: &'a HashSet<DepositId>,
+    /// Where it and others wait.
+    pub(crate) listing: &'a Listing<'a>,
     /// Names of all pieces there, listed behind the deposits if one has content: an envelope comes after its pieces.
     pub(crate) pieces: &'a OnceCell<HashSet<String>>,
 }
@@ -200,7 +200,7 @@ impl Vault {
             return Ok(Some(left(NO_DIRECTORY)));
         }
         let state = self.inbox_state()?;
-        let noted = state.with_received(came.id, SET_ASIDE, came.listed);
+        let noted = state.with_received(came.id, SET_ASIDE, came.listing);
         if noted.is_none() {
             return Ok(Some(left(NO_ROOM)));
         }
@@ -233,7 +233,7 @@ impl Vault {
             if state.has_received(came.id) {
                 return Ok(false);
             }
-            match state.with_received(came.id, SET_ASIDE, came.listed) {
+            match state.with_received(came.id, SET_ASIDE, came.listing) {
                 Some(with) => *state = with,
                 None => {
                     has_room = false;
@@ -303,7 +303,7 @@ impl Vault {
             if state.has_received(came.id) {
                 return Ok(Some(Taken::Gone));
             }
-            let Some(with) = state.with_received(came.id, node, came.listed) else {
+            let Some(with) = state.with_received(came.id, node, came.listing) else {
                 return Ok(Some(left(NO_ROOM)));
             };
             let Some(place) = self.place_of_inbox()? else {

@@ -21,7 +21,7 @@ use strongroom_remote::{Error as RemoteError, ObjectName, Remote};
 use strongroom_sync::{address_name, deposit_name, deposit_of, in_parallel, piece_of};
 
 use crate::clock::now_s;
-use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState, SET_ASIDE};
+use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState, Listing, SET_ASIDE};
 use crate::inbox_taking::{Came, NO_SPACE, Taken};
 use crate::limits::{DEPOSIT_GRACE, SET_ASIDE_STAYS};
 use crate::path::Links;
@@ -141,13 +141,19 @@ impl Vault {
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
         let (listed, pieces) = (waiting.ids(), OnceCell::new());
+        let gone = (self.shared.inbox.lock()).gone_after(&state, &row.id, &listed);
+        let listing = Listing {
+            remote: row.id,
+            listed: &listed,
+            gone: &gone,
+        };
         let (mut has_left, mut without_room) = (false, 0);
         for (id, came_s) in &waiting.deposits {
             go_on(told(&RemoteProgress::default()))?;
             let came = Came {
                 id: *id,
                 came_s: *came_s,
-                listed: &listed,
+                listing: &listing,
                 pieces: &pieces,
             };
             if self.inbox_state()?.has_received(*id) {

@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use strongroom::filesystem::{RenameMode, Timestamp, XattrMode};
@@ -27,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const LABEL: &str = "post";
 
-/// A server with the account `anna`.
+/// A server with the account `anna`. It has none while it is stopped.
 struct Served {
     folder: tempfile::TempDir,
-    server: Server,
+    server: Option<Server>,
     token: String,
 }
 
@@ -39,19 +40,39 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         let accounts = Accounts::open(folder.path()).unwrap();
         let token = accounts.add("anna", Quota::default()).unwrap();
+        let mut served = Self {
+            server: None,
+            token: token.reveal().to_owned(),
+            folder,
+        };
+        served.start("127.0.0.1:0".parse().unwrap());
+        served
+    }
+
+    fn start(&mut self, listen: SocketAddr) {
         let settings = Settings {
-            storage: folder.path().into(),
-            listen: "127.0.0.1:0".parse().unwrap(),
+            storage: self.folder.path().into(),
+            listen,
             tls: Tls::SelfSigned,
             metrics: None,
             names: Vec::new(),
             requests_per_second: REQUESTS_PER_SECOND,
         };
-        Self {
-            server: Server::start(&settings).unwrap(),
-            token: token.reveal().to_owned(),
-            folder,
-        }
+        self.server = Some(Server::start(&settings).unwrap());
+    }
+
+    /// Gives the address at which it is to start again.
+    fn stop(&mut self) -> SocketAddr {
+        let server = self.server.take().unwrap();
+        let at = server.address();
+        server.stop();
+        at
+    }
+
+    /// Runs a statement in its database.
+    fn sql(&self, statement: &str) -> usize {
+        let database = rusqlite::Connection::open(self.folder.path().join("server.db")).unwrap();
+        database.execute(statement, []).unwrap()
     }
 
     fn url(&self, vault: &str) -> String {
@@ -59,8 +80,8 @@ impl Served {
     }
 
     fn url_with(&self, vault: &str, token: &str) -> String {
-        let print = self.server.fingerprint().unwrap();
-        let at = self.server.address();
+        let server = self.server.as_ref().unwrap();
+        let (print, at) = (server.fingerprint().unwrap(), server.address());
         format!("https://{token}@{at}/anna/{vault}?fingerprint={print}")
     }
 }
@@ -368,6 +389,51 @@ fn two_servers_bring_each_deposit_once() {
     assert_eq!(home.waiting(), [""; 0]);
 }
 
+/// Goal: what was taken in, and waits at a server that cannot be reached, does not come again for all that comes by another server meanwhile.
+/// Method: the first server stops before anything is removed there; at the second one come more deposits than stay noted for good. They do
+/// not open, and are so old that they go.
+/// SECURITY.md, claim 27.
+#[test]
+fn what_waits_at_a_server_that_is_away_comes_once_whatever_comes_elsewhere() {
+    const SECOND: &str = "second";
+    const MANY: u32 = 520;
+    let mut home = Home::new();
+    let second = Served::new();
+    home.vault.add_remote(SECOND, &second.url("v")).unwrap();
+    sync(&home.vault, SECOND);
+    let added = home
+        .vault
+        .add_inbox_address("more", SECOND, &mut |_| GoOn::Yes);
+    let url = added.unwrap().url;
+    home.sync();
+    home.deposit("letter", b"letter");
+    assert_eq!(home.pull().received, 1);
+    let at = home.served.stop();
+    let door = Address::parse(&url).unwrap().open_inbox().unwrap();
+    for number in 0..MANY {
+        if number % 50 == 0 {
+            second.sql("UPDATE depositor SET busy_until_s = 0");
+        }
+        door.create(&format!("{number:032x}"), vec![7; 100])
+            .unwrap();
+    }
+    let aged = second
+        .sql("UPDATE object SET created_s = created_s - 40 * 86400 WHERE name LIKE 'deposits/%'");
+    assert_eq!(aged, MANY as usize);
+    let report = sync(&home.vault, SECOND).pulled;
+    assert_eq!(report.received, 0, "{report:?}");
+    assert_eq!(report.deposit_problems.len(), MANY as usize);
+    let left = second.sql("DELETE FROM object WHERE name LIKE 'deposits/%'");
+    assert_eq!(left, 0, "a sync has removed them");
+    second.sql("UPDATE depositor SET busy_until_s = 0");
+    deposit(&url, "other", b"other");
+    assert_eq!(sync(&home.vault, SECOND).pulled.received, 1);
+    home.served.start(at);
+    assert_eq!(home.sync().pulled.received, 0);
+    assert_eq!(names(&home.vault), ["letter", "other"]);
+    assert_eq!(home.waiting(), [""; 0]);
+}
+
 /// Goal: what the user of one device did with a deposit counts, although another device took it in at the same time.
 #[test]
 fn what_one_device_did_with_a_deposit_counts_when_another_took_it_in_too() {
@@ -507,6 +573,13 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
     assert!(again.contains(&named(4)), "{again}");
     assert!(again.contains(&named(5)), "{again}");
     assert_eq!(vault.inbox().unwrap().deposits.len(), 4);
+    // All at once, with what belongs to them, and nothing else.
+    assert_eq!(vault.discard_set_aside_deposits().unwrap(), 3);
+    assert_eq!(vault.discard_set_aside_deposits().unwrap(), 0);
+    let left = vault.inbox().unwrap().deposits;
+    let left: Vec<&str> = left.iter().map(|one| &*one.id).collect();
+    assert_eq!(left, [named(5)]);
+    assert_eq!(vault.discard_unfinished_deposits().unwrap(), 0);
 }
 
 /// Goal: a deposit of which a piece is missing costs next to nothing, however long it seems and however often a device looks. Method: all pieces
@@ -557,13 +630,11 @@ fn what_is_sealed_for_keys_that_nobody_has_is_set_aside_after_a_week() {
         envelope[..4].copy_from_slice(&u32::MAX.to_le_bytes());
         door.create(id, envelope).unwrap();
     }
-    let database = home.served.folder.path().join("server.db");
-    let database = rusqlite::Connection::open(database).unwrap();
-    let aged = database.execute(
-        "UPDATE object SET created_s = created_s - 8 * 86400 WHERE name = 'deposits/' || ?1",
-        [&ids[1]],
-    );
-    assert_eq!(aged.unwrap(), 1);
+    let aged = home.served.sql(&format!(
+        "UPDATE object SET created_s = created_s - 8 * 86400 WHERE name = 'deposits/{}'",
+        ids[1]
+    ));
+    assert_eq!(aged, 1);
     let report = home.pull();
     assert_eq!(report.deposit_problems.len(), 2, "{report:?}");
     let listed = home.vault.inbox().unwrap().deposits;

@@ -26,7 +26,7 @@ use crate::protocol::{TOKEN_BYTES_MAX, is_part};
 use crate::remote::Remote;
 use crate::server_remote::ServerRemote;
 #[cfg(feature = "testing")]
-use crate::testing::{MEMORY, held};
+use crate::testing::{MEMORY, held, server_behind};
 
 /// What the URL of a folder begins with.
 const FOLDER: &str = "folder:";
@@ -281,21 +281,28 @@ impl Address {
 
     /// Whether it is a vault at a Strongroom server.
     #[must_use]
-    pub const fn is_server(&self) -> bool {
-        matches!(self.place, Place::Server(_))
+    pub fn is_server(&self) -> bool {
+        self.at_server().is_some()
     }
 
     /// The URL of the same vault with that token in the place of its own; `None` if it is none of a server.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Option<String> {
-        let Place::Server(url) = &self.place else {
-            return None;
-        };
-        let mut url = url.clone();
+        let mut url = self.at_server()?;
         // A server has a host, so that its URL can have a user.
         url.set_password(None).ok()?;
         url.set_username(token).ok()?;
         Some(url.into())
+    }
+
+    /// The URL of the vault at a server that it is.
+    fn at_server(&self) -> Option<Url> {
+        match &self.place {
+            Place::Server(url) => Some(url.clone()),
+            #[cfg(feature = "testing")]
+            Place::Memory => server_behind(self.text.strip_prefix(MEMORY)?)?.at_server(),
+            _ => None,
+        }
     }
 }
 

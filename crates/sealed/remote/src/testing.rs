@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::object_name::ObjectName;
 use crate::remote::{Created, Listed, Remote};
@@ -77,19 +78,31 @@ pub enum Answer<'a> {
 /// Changes answers about the object or kind of that name, and the objects, as somebody can who has the remote.
 pub type Liar = Box<dyn FnMut(&mut Objects, &str, Answer<'_>) + Send>;
 
-static HELD: Mutex<BTreeMap<String, Weak<dyn Remote>>> = Mutex::new(BTreeMap::new());
+/// A remote that a test holds.
+struct Held {
+    remote: Weak<dyn Remote>,
+    /// The vault at a server to which it passes requests on.
+    server: Option<Address>,
+}
+
+static HELD: Mutex<BTreeMap<String, Held>> = Mutex::new(BTreeMap::new());
 
 /// The remote of that name, if a test holds one.
 pub(crate) fn held(name: &str) -> Option<Arc<dyn Remote>> {
-    HELD.lock().get(name).and_then(Weak::upgrade)
+    HELD.lock().get(name)?.remote.upgrade()
+}
+
+/// The vault at a server to which the remote of that name passes requests on, if it does.
+pub(crate) fn server_behind(name: &str) -> Option<Address> {
+    HELD.lock().get(name)?.server.clone()
 }
 
 /// Makes `memory:NAME` the address of a remote as long as it lives, instead of an earlier one of that name.
-fn hold<R: Remote + 'static>(name: &str, remote: &Arc<R>) {
+fn hold<R: Remote + 'static>(name: &str, remote: &Arc<R>, server: Option<Address>) {
     let remote = Arc::downgrade(remote);
     let mut held = HELD.lock();
-    held.retain(|_, remote| remote.strong_count() > 0);
-    held.insert(name.to_owned(), remote);
+    held.retain(|_, held| held.remote.strong_count() > 0);
+    held.insert(name.to_owned(), Held { remote, server });
 }
 
 /// The line to a remote: it decides what becomes of each request, and counts them.
@@ -172,9 +185,21 @@ impl FarRemote {
     /// Makes `memory:NAME` the address of `far`, instead of an earlier remote of that name.
     #[must_use]
     pub fn at(name: &str, far: Arc<dyn Remote>) -> Arc<Self> {
+        Self::held(name, far, None)
+    }
+
+    /// The same of a vault at a server: the address also counts as one of a server, with an inbox, which depositors reach without this line.
+    ///
+    /// # Errors
+    /// Those of `Address::open`.
+    pub fn at_server(name: &str, server: &Address) -> Result<Arc<Self>> {
+        Ok(Self::held(name, server.open()?, Some(server.clone())))
+    }
+
+    fn held(name: &str, far: Arc<dyn Remote>, server: Option<Address>) -> Arc<Self> {
         let line = Arc::default();
         let remote = Arc::new(Self { line, far });
-        hold(name, &remote);
+        hold(name, &remote, server);
         remote
     }
 
@@ -260,7 +285,7 @@ impl MemoryRemote {
             line: Arc::default(),
             liar: Mutex::default(),
         });
-        hold(name, &remote);
+        hold(name, &remote, None);
         remote
     }
 
@@ -386,7 +411,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
-    use crate::Address;
 
     #[test]
     fn a_remote_in_memory_is_an_address_while_a_test_holds_it_and_keeps_its_objects() {
@@ -406,6 +430,20 @@ mod tests {
         drop(remote);
         let error = Address::parse("memory:held").unwrap_err().to_string();
         assert!(error.contains("no remote has this kind of URL"), "{error}");
+    }
+
+    #[test]
+    fn a_remote_that_passes_on_to_a_server_has_the_inbox_there() {
+        let server = Address::parse("http://srt-1@127.0.0.1:1/anna/v").unwrap();
+        let remote = FarRemote::at_server("served", &server).unwrap();
+        let address = Address::parse("memory:served").unwrap();
+        assert!(address.is_server());
+        let inbox = address.with_token("sra-2").unwrap();
+        assert_eq!(inbox, "http://sra-2@127.0.0.1:1/anna/v");
+        drop(remote);
+        let near = MemoryRemote::at("served");
+        assert!(!address.is_server() && address.with_token("sra-2").is_none());
+        drop(near);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -25,6 +26,7 @@ use object_store::{
     ClientOptions, Error as StoreError, GetOptions, GetRange, GetResult, ObjectStore,
     ObjectStoreExt, RetryConfig,
 };
+use parking_lot::Mutex;
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Client, Method};
 use strongroom_remote::Address;
@@ -37,8 +39,8 @@ use crate::files::Collecting;
 use crate::ledger::shared::BACKUP;
 use crate::ledger::{Found, Ledger};
 use crate::limits::{
-    DATABASE_CONNECT, DATABASE_TURN, OBJECTS_ANSWER, OBJECTS_IDLE, OBJECTS_PUT, OBJECTS_REMOVED,
-    OBJECTS_RETRIES, OBJECTS_SILENCE,
+    DATABASE_CONNECT, DATABASE_TURN, OBJECTS_ANSWER, OBJECTS_AWAY, OBJECTS_IDLE, OBJECTS_LOOK,
+    OBJECTS_PUT, OBJECTS_REMOVED, OBJECTS_RETRIES, OBJECTS_SILENCE,
 };
 use crate::outside::Outside;
 
@@ -56,6 +58,14 @@ pub(crate) struct Bucket {
     sender: Client,
     outside: Arc<Outside>,
     ledger: Ledger,
+    look: Mutex<Option<Look>>,
+}
+
+/// What the store answered when it was looked at last.
+struct Look {
+    at: Instant,
+    /// Why it is away.
+    away: Option<String>,
 }
 
 /// An object that is sent to the store. It is removed again when this is dropped, unless it was kept.
@@ -123,6 +133,7 @@ impl Bucket {
             sender: sender.map_err(|error| Error::Configuration(error.to_string()))?,
             outside,
             ledger,
+            look: Mutex::default(),
         })
     }
 
@@ -254,15 +265,40 @@ impl Bucket {
             .try_for_each(|id| self.ledger.forget_file(id?))
     }
 
-    /// Refuses while the store is away.
+    /// Refuses while the store is away, or has no such bucket. However often this is called, the store is asked once in `OBJECTS_LOOK`, or
+    /// in `OBJECTS_AWAY` while it is away.
     pub(crate) fn check_usable(&self) -> Result<()> {
-        // No file has this name.
-        let path = self.below.clone().join("ready");
-        let asked = async { tokio::time::timeout(DATABASE_TURN, self.store.head(&path)).await };
+        // Whoever calls meanwhile waits for the same answer.
+        let mut look = self.look.lock();
+        let is_over = |look: &Look| {
+            let good = match look.away {
+                None => OBJECTS_LOOK,
+                Some(_) => OBJECTS_AWAY,
+            };
+            look.at.elapsed() >= good
+        };
+        if look.as_ref().is_none_or(is_over) {
+            let away = self.away_now();
+            let at = Instant::now();
+            *look = Some(Look { at, away });
+        }
+        match look.as_ref().and_then(|look| look.away.clone()) {
+            None => Ok(()),
+            Some(why) => Err(Error::ObjectsAway(why)),
+        }
+    }
+
+    /// Asks the store whether it is there; gives why not.
+    fn away_now(&self) -> Option<String> {
+        // No file has this name, and a list of nothing is short. To a question for one object, a store without the bucket answers as one
+        // without the object.
+        let nothing = self.below.clone().join("ready");
+        let mut listed = self.store.list(Some(&nothing));
+        let asked = async { tokio::time::timeout(DATABASE_TURN, listed.next()).await };
         match self.outside.wait(asked) {
-            Ok(Ok(_) | Err(StoreError::NotFound { .. })) => Ok(()),
-            Ok(Err(error)) => Err(away(&error)),
-            Err(_) => Err(Error::ObjectsAway("it does not answer".to_owned())),
+            Ok(None | Some(Ok(_))) => None,
+            Ok(Some(Err(error))) => Some(innermost(&error)),
+            Err(_) => Some("it does not answer".to_owned()),
         }
     }
 

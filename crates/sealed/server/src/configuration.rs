@@ -69,6 +69,9 @@ impl std::fmt::Debug for Configuration {
 }
 
 impl Configuration {
+    /// What only a file and the environment can say, by its name in the environment.
+    pub const NOT_ON_COMMAND_LINE: [&str; 4] = [DATABASE, DATABASE_CA, CONNECTIONS, OBJECTS];
+
     /// Those that only the environment has, of all that may be there.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What the database says of inboxes: which addresses there are, what waits, and whether another deposit may come by an address now.
+//! What the database says of inboxes: which addresses there are, what waits, and whether another deposit or piece may come by an address now.
 //!
 //! Takes   the database; hashes of tokens; names and lengths of objects that a depositor wants to create
 //! Gives   the account of an address; nothing or a refusal
@@ -10,19 +10,44 @@
 //! Invariants
 //!  (1) An object is created for a depositor only while the address is there, in the same transaction.       [12.5.2]
 //!  (2) What waits in the inbox of a vault stays within its bounds, whoever deposits.                         [12.5.3]
-//!  (3) By one address `DEPOSITS_AT_ONCE` deposits come at once, and then one in `DEPOSIT_EVERY_S` seconds.   [12.5.3]
+//!  (3) By one address `DEPOSITS_AT_ONCE` deposits come at once, and then one in `DEPOSIT_EVERY_S` seconds; so do pieces, as `PIECES_AT_ONCE`
+//!      and `PIECE_EVERY_S` say.                                                                              [12.5.3]
 
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{INBOX_DEPOSITS_MAX, Refusal};
 
 use crate::database::{View, values};
 use crate::error::Result;
-use crate::limits::{DEPOSIT_EVERY_S, DEPOSITS_AT_ONCE, INBOX_BYTES_MAX, INBOX_OBJECTS_MAX};
+use crate::limits::{
+    DEPOSIT_EVERY_S, DEPOSITS_AT_ONCE, INBOX_BYTES_MAX, INBOX_OBJECTS_MAX, PIECE_EVERY_S,
+    PIECES_AT_ONCE,
+};
 use crate::rights::{Asker, Rights};
 use crate::token::TokenHash;
 
 /// The kind of the objects of addresses.
 const ADDRESSES: &str = "addresses";
+
+/// How fast something may come by one address. (3)
+#[derive(Clone, Copy)]
+struct Rate {
+    at_once: u64,
+    every_s: u64,
+    /// Where the table says until when an address is busy with it.
+    column: &'static str,
+}
+
+const DEPOSITS: Rate = Rate {
+    at_once: DEPOSITS_AT_ONCE,
+    every_s: DEPOSIT_EVERY_S,
+    column: "busy_until_s",
+};
+
+const PIECES: Rate = Rate {
+    at_once: PIECES_AT_ONCE,
+    every_s: PIECE_EVERY_S,
+    column: "pieces_until_s",
+};
 
 /// The name of the object of the address whose token has that hash.
 pub(crate) fn address_name(token: TokenHash) -> String {
@@ -67,7 +92,7 @@ pub(crate) fn rights(
 /// Lets an object of a depositor in; of anybody else every one. (2) (3)
 ///
 /// # Errors
-/// `InboxFull`; `TooMany` for an envelope; `AlreadyThere` for a piece of a deposit whose envelope is there.
+/// `InboxFull`; `TooMany`; `AlreadyThere` for a piece of a deposit whose envelope is there.
 pub(crate) fn admit(
     view: &View<'_>,
     vault: Option<i64>,
@@ -93,26 +118,31 @@ pub(crate) fn admit(
     if is_full {
         return Err(Refusal::InboxFull.into());
     }
-    if is_envelope(name) {
-        busy_after(view, vault, *token)?;
-    }
-    Ok(())
+    busy_after(view, vault, *token, rate_of(name)).map(drop)
 }
 
-/// Counts a deposit that was added in this change for the address by which it came. (3)
+/// Counts a deposit or piece that was added in this change for the address by which it came. (3)
 ///
 /// # Errors
 /// `TooMany`.
 pub(crate) fn count(change: &View<'_>, vault: i64, asker: &Asker, name: &ObjectName) -> Result<()> {
-    let (Asker::Depositor(token), true) = (asker, is_envelope(name)) else {
+    let Asker::Depositor(token) = asker else {
         return Ok(());
     };
-    let busy_until_s = busy_after(change, vault, *token)?;
-    change.execute(
-        "INSERT INTO depositor (vault, address, busy_until_s) VALUES (?1, ?2, ?3)
-         ON CONFLICT (vault, address) DO UPDATE SET busy_until_s = excluded.busy_until_s",
-        values![vault, &address_name(*token), busy_until_s],
-    )?;
+    let rate = rate_of(name);
+    let until_s = busy_after(change, vault, *token, rate)?;
+    let (address, column) = (address_name(*token), rate.column);
+    let there = format!("UPDATE depositor SET {column} = ?3 WHERE vault = ?1 AND address = ?2");
+    let values = values![vault, &address, until_s];
+    if change.execute(&there, values)? == 0 {
+        let first = match is_envelope(name) {
+            true => "INSERT INTO depositor (vault, address, busy_until_s) VALUES (?1, ?2, ?3)",
+            false => {
+                "INSERT INTO depositor (vault, address, busy_until_s, pieces_until_s) VALUES (?1, ?2, 0, ?3)"
+            }
+        };
+        change.execute(first, values)?;
+    }
     Ok(())
 }
 
@@ -130,6 +160,14 @@ fn is_envelope(name: &ObjectName) -> bool {
     name.split().0 == Some("deposits")
 }
 
+/// How fast objects of that kind may come.
+fn rate_of(name: &ObjectName) -> Rate {
+    match is_envelope(name) {
+        true => DEPOSITS,
+        false => PIECES,
+    }
+}
+
 /// How many objects of that kind a vault has, and their bytes; of more than may wait only so many. O(`INBOX_OBJECTS_MAX`): the devices of a
 /// vault may create more of them.
 fn waiting(view: &View<'_>, vault: i64, kind: &str) -> Result<(u64, u64)> {
@@ -144,30 +182,31 @@ fn waiting(view: &View<'_>, vault: i64, kind: &str) -> Result<(u64, u64)> {
     Ok(found.unwrap_or_default())
 }
 
-/// Until when one deposit more makes an address busy.
+/// Until when one more makes an address busy.
 ///
 /// # Errors
 /// `TooMany` if none may come now.
-fn busy_after(view: &View<'_>, vault: i64, token: TokenHash) -> Result<u64> {
+fn busy_after(view: &View<'_>, vault: i64, token: TokenHash, rate: Rate) -> Result<u64> {
     let now_s: u64 = view.value("SELECT unixepoch()", values![])?;
+    let column = rate.column;
     let until_s: Option<u64> = view.row(
-        "SELECT busy_until_s FROM depositor WHERE vault = ?1 AND address = ?2",
+        &format!("SELECT {column} FROM depositor WHERE vault = ?1 AND address = ?2"),
         values![vault, &address_name(token)],
         |row| row.get(0),
     )?;
-    let after = one_more(until_s.unwrap_or(0), now_s);
+    let after = one_more(rate, until_s.unwrap_or(0), now_s);
     after.ok_or_else(|| Refusal::TooMany.into())
 }
 
-/// Until when an address is busy that was so until `until_s`, after one deposit more at `now_s`; `None` if that would be too long. (3)
-fn one_more(until_s: u64, now_s: u64) -> Option<u64> {
-    let latest_s = now_s.saturating_add(DEPOSIT_EVERY_S * DEPOSITS_AT_ONCE);
+/// Until when an address is busy that was so until `until_s`, after one more at `now_s`; `None` if that would be too long. (3)
+fn one_more(rate: Rate, until_s: u64, now_s: u64) -> Option<u64> {
+    let latest_s = now_s.saturating_add(rate.every_s * rate.at_once);
     // What no deposit can have caused comes from a clock that was wrong: it holds nobody up.
     let begin_s = match until_s <= latest_s {
         true => until_s.max(now_s),
         false => now_s,
     };
-    let after_s = begin_s.saturating_add(DEPOSIT_EVERY_S);
+    let after_s = begin_s.saturating_add(rate.every_s);
     (after_s <= latest_s).then_some(after_s)
 }
 
@@ -181,22 +220,24 @@ mod tests {
     use crate::ledger::{DATABASE, Ledger, Quota, VaultKey};
 
     #[test]
-    fn by_one_address_so_many_deposits_come_at_once_and_then_one_now_and_then() {
-        let now_s = 1_000_000;
-        let mut until_s = 0;
-        for _ in 0..DEPOSITS_AT_ONCE {
-            until_s = one_more(until_s, now_s).unwrap();
+    fn by_one_address_so_many_come_at_once_and_then_one_now_and_then() {
+        for rate in [DEPOSITS, PIECES] {
+            let now_s = 1_000_000;
+            let mut until_s = 0;
+            for _ in 0..rate.at_once {
+                until_s = one_more(rate, until_s, now_s).unwrap();
+            }
+            assert_eq!(one_more(rate, until_s, now_s), None);
+            assert_eq!(one_more(rate, until_s, now_s + rate.every_s - 1), None);
+            let later_s = now_s + rate.every_s;
+            until_s = one_more(rate, until_s, later_s).unwrap();
+            assert_eq!(one_more(rate, until_s, later_s), None);
+            // Nothing of it counts once the address was at rest for long enough, or the clock was wrong.
+            for at_s in [until_s, until_s + 1, 5] {
+                assert_eq!(one_more(rate, until_s, at_s), Some(at_s + rate.every_s));
+            }
+            assert_eq!(one_more(rate, u64::MAX, u64::MAX), Some(u64::MAX));
         }
-        assert_eq!(one_more(until_s, now_s), None);
-        assert_eq!(one_more(until_s, now_s + DEPOSIT_EVERY_S - 1), None);
-        let later_s = now_s + DEPOSIT_EVERY_S;
-        until_s = one_more(until_s, later_s).unwrap();
-        assert_eq!(one_more(until_s, later_s), None);
-        // Nothing of it counts once the address was at rest for long enough, or the clock was wrong.
-        for at_s in [until_s, until_s + 1, 5] {
-            assert_eq!(one_more(until_s, at_s), Some(at_s + DEPOSIT_EVERY_S));
-        }
-        assert_eq!(one_more(u64::MAX, u64::MAX), Some(u64::MAX));
     }
 
     /// Goal: what was counted for an address ends with it, and with its account. Method: the rows of a database.
@@ -218,18 +259,20 @@ mod tests {
             let file = (FileId::random().unwrap(), 1);
             ledger.add((&vault, asker), &ObjectName::new(name).unwrap(), file, None)
         };
-        let counted = || -> u64 {
-            let sql = "SELECT count(*) FROM depositor";
-            let counted = ledger.database.read(|view| view.value(sql, values![]));
+        let rows = |condition: &str| -> u64 {
+            let sql = format!("SELECT count(*) FROM depositor WHERE {condition}");
+            let counted = ledger.database.read(|view| view.value(&sql, values![]));
             counted.unwrap()
         };
+        let counted = || (rows("busy_until_s > 0"), rows("pieces_until_s > 0"));
         let by_address = Asker::Depositor(token);
         let refused = put(&by_address, "deposits/0");
         assert!(matches!(refused, Err(Error::Refused(Refusal::NoAddress))));
         put(&Asker::Account, address.as_str()).unwrap();
-        put(&by_address, "pieces/0.0.0").unwrap();
         put(&Asker::Account, "deposits/of-the-owner").unwrap();
-        assert_eq!(counted(), 0);
+        assert_eq!(counted(), (0, 0));
+        put(&by_address, "pieces/0.0.0").unwrap();
+        assert_eq!(counted(), (0, 1));
         put(&by_address, "deposits/0").unwrap();
         // What is there already counts no more, and a piece of it is none.
         for name in ["deposits/0", "pieces/0.0.1"] {
@@ -239,16 +282,16 @@ mod tests {
                 Err(Error::Refused(Refusal::AlreadyThere))
             ));
         }
-        assert_eq!(counted(), 1);
+        assert_eq!((counted(), rows("true")), ((1, 1), 1));
         let by = (&vault, &Asker::Account);
         ledger.remove(by, &address, |_, _, _| Ok(())).unwrap();
-        assert_eq!(counted(), 0);
+        assert_eq!(rows("true"), 0);
         put(&Asker::Account, address.as_str()).unwrap();
         put(&by_address, "deposits/1").unwrap();
-        assert_eq!(counted(), 1);
+        assert_eq!(counted(), (1, 0));
         let all = ledger.remove_some(vault.account, 100, |_, _, _| Ok(()));
         assert_eq!(all.unwrap().len(), 5);
         ledger.remove_account(vault.account).unwrap();
-        assert_eq!(counted(), 0);
+        assert_eq!(rows("true"), 0);
     }
 }

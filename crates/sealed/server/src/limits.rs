@@ -110,6 +110,12 @@ pub(crate) const OBJECTS_IDLE: Duration = Duration::from_secs(4);
 /// What came of an object is given on after that time, also if it is less than a piece: an object store ends uploads that rest.
 pub(crate) const GIVE_ON: Duration = Duration::from_secs(5);
 
+/// Whether an object store is there is asked once in that time, however often somebody wants to know …
+pub(crate) const OBJECTS_LOOK: Duration = Duration::from_secs(5);
+
+/// … and once in that time after it was not.
+pub(crate) const OBJECTS_AWAY: Duration = Duration::from_secs(1);
+
 /// How often a request to an object store is repeated.
 pub(crate) const OBJECTS_RETRIES: usize = 2;
 
@@ -186,6 +192,12 @@ pub(crate) const DEPOSITS_AT_ONCE: u64 = 60;
 
 /// … and after how many seconds another one may, after that.
 pub(crate) const DEPOSIT_EVERY_S: u64 = 6;
+
+/// Pieces that may come by one address at once: a mebibyte each, so half of what may wait in an inbox, and twice the longest deposit …
+pub(crate) const PIECES_AT_ONCE: u64 = 2048;
+
+/// … and after how many seconds another one may, after that.
+pub(crate) const PIECE_EVERY_S: u64 = 1;
 
 /// Requests by addresses of the inboxes of one account that an instance carries out at a time, and of all accounts: so that depositors do
 /// not hold up devices.

@@ -32,6 +32,7 @@ struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Runs a server until SIGTERM or SIGINT; the log goes to standard error
+    #[command(after_help = not_on_command_line())]
     Serve(Serve),
     /// Adds, lists, suspends and removes accounts, whether the server is running or not
     #[command(subcommand)]
@@ -130,6 +131,12 @@ struct Serve {
         env = "STRONGROOM_SERVER_REQUESTS_PER_SECOND"
     )]
     requests_per_second: Option<u32>,
+}
+
+/// What else says how a server runs.
+fn not_on_command_line() -> String {
+    let names = Configuration::NOT_ON_COMMAND_LINE.join("\n  ");
+    format!("In the environment, or in the file, but not on the command line:\n  {names}")
 }
 
 #[derive(Subcommand, Debug)]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use strongroom_remote::{Address, Created, Error, InboxDoor, ObjectName, Remote};
-use strongroom_server::{Collecting, GarbageReport, Quota, Reading, Unfinished, Upkeep};
+use strongroom_server::{Collecting, GarbageReport, Quota, Reading, Server, Unfinished, Upkeep};
 use support::scaled::Services;
 use support::{Answer, Place, answer, ask, said, send};
 
@@ -276,6 +276,50 @@ fn deposits_by_one_address_are_bounded_at_all_instances_together() {
     assert_eq!(deposit(ATTEMPTS + 1).code(), "no-address");
     door_of(&place);
     assert_eq!(deposit(ATTEMPTS + 2).status, 201);
+}
+
+/// Goal: pieces by one address are bounded too, at all instances together, and the envelope of what came is not held up by that. Method: the
+/// database says that all but ten have come; then more come, by turns; time is only what more of them could have let in.
+#[test]
+fn pieces_by_one_address_are_bounded_at_all_instances_together() {
+    const LEFT: u64 = 10;
+    Place::each().for_each(|place| {
+        let other = place.services.as_ref().map(|_| place.instance());
+        door_of(&place);
+        let at = [Some(place.address()), other.as_ref().map(Server::address)];
+        let at: Vec<SocketAddr> = at.into_iter().flatten().collect();
+        let deposit = |number: usize, name: &str| {
+            let head = format!("authorization: Bearer {}\r\n{}", token(), said(b"p"));
+            let path = format!("/v1/vaults/anna/v/inbox/{name}");
+            let answer = ask(at[number % at.len()], "PUT", &path, &head, b"p");
+            (answer.status, answer.code().to_owned())
+        };
+        let piece = |number: usize| format!("{ENVELOPE}.{}.{number:04}", "a".repeat(16));
+        assert_eq!(deposit(0, &piece(0)).0, 201);
+        let begun = Instant::now();
+        let until = format!("unixepoch() + {}", 2048 - LEFT);
+        sql(
+            &place,
+            &format!("UPDATE depositor SET pieces_until_s = {until}"),
+        );
+        let mut taken = 0;
+        for number in 1..60 {
+            match deposit(number, &piece(number)) {
+                (201, _) => taken += 1,
+                refused => assert_eq!(refused, (429, "too-many".to_owned())),
+            }
+        }
+        let most = LEFT + begun.elapsed().as_secs() + 1;
+        assert!((LEFT..=most).contains(&taken), "{taken} of {most}");
+        assert_eq!(deposit(0, ENVELOPE).0, 201);
+        // A clock that was wrong holds nobody up.
+        sql(
+            &place,
+            "UPDATE depositor SET pieces_until_s = unixepoch() + 100000",
+        );
+        let another = piece(60).replace(ENVELOPE, &"e".repeat(32));
+        assert_eq!(deposit(1, &another).0, 201);
+    });
 }
 
 /// Goal: one deposit that comes at several instances at once is one, and what waits stays within its bounds there, too. Method: eight

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -604,6 +604,14 @@ struct Relay {
     is_cut: Arc<AtomicBool>,
     rests: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
+    /// Requests of HTTP that went on.
+    requests: Arc<AtomicUsize>,
+}
+
+/// How many requests begin in these bytes: heads are short, and come whole.
+fn heads(bytes: &[u8]) -> usize {
+    let ends = bytes.windows(11).filter(|part| part == b" HTTP/1.1\r\n");
+    ends.count()
 }
 
 impl Relay {
@@ -614,9 +622,11 @@ impl Relay {
             is_cut: Arc::default(),
             rests: Arc::default(),
             open: Arc::default(),
+            requests: Arc::default(),
         };
         let (is_cut, open) = (Arc::clone(&relay.is_cut), Arc::clone(&relay.open));
         let rests = Arc::clone(&relay.rests);
+        let requests = Arc::clone(&relay.requests);
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
@@ -628,13 +638,14 @@ impl Relay {
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let rests = Arc::clone(&rests);
+                    let (rests, requests) = (Arc::clone(&rests), Arc::clone(&requests));
                     thread::spawn(move || {
                         let mut piece = vec![0; 1 << 16];
                         while let Ok(count @ 1..) = from.read(&mut piece) {
                             while rests.load(Ordering::SeqCst) {
                                 thread::sleep(Duration::from_millis(5));
                             }
+                            requests.fetch_add(heads(&piece[..count]), Ordering::SeqCst);
                             if to.write_all(&piece[..count]).is_err() {
                                 break;
                             }
@@ -739,6 +750,11 @@ fn a_database_or_an_object_store_that_is_away_is_said_and_nobody_hangs() {
     database.mend();
     works();
     objects.cut();
+    // It was there a moment ago, which is good for some seconds.
+    let begun = Instant::now();
+    while ask(place.address(), "GET", "/readyz", "", b"").status == 200 {
+        assert!(begun.elapsed() < ANSWERED);
+    }
     for (method, below) in [
         ("GET", "objects/segments/a"),
         ("PUT", "objects/segments/b"),
@@ -856,6 +872,7 @@ fn a_database_of_an_earlier_version_gets_the_tables_of_this_one() {
     services.sql(
         "ALTER TABLE account DROP COLUMN keep_days;
          ALTER TABLE object DROP COLUMN asked_s;
+         ALTER TABLE depositor DROP COLUMN pieces_until_s;
          UPDATE strongroom_server SET steps = steps - 1",
     );
     place.server = Some(place.instance());
@@ -866,6 +883,59 @@ fn a_database_of_an_earlier_version_gets_the_tables_of_this_one() {
     let account = place.accounts().list().unwrap().remove(0);
     assert_eq!((account.keep_days, account.used.objects), (0, 3));
     vault.remove(&publication(1)).unwrap();
+}
+
+/// Goal: an instance whose bucket is missing is not ready, and says why. Method: an instance with another name of the bucket.
+#[test]
+fn an_instance_without_its_bucket_is_not_ready() {
+    let Some(services) = Services::new() else {
+        return;
+    };
+    let mut objects = url::Url::parse(&services.objects()).unwrap();
+    objects.set_host(Some("no-such-bucket")).unwrap();
+    let configuration = Configuration {
+        database: Some(services.database()),
+        objects: Some(objects.to_string()),
+        ..Configuration::default()
+    };
+    let server = support::start(
+        configuration.storage().unwrap(),
+        strongroom_server::Tls::Off,
+    );
+    let ask = |path: &str| ask(server.address(), "GET", path, "", b"");
+    assert_eq!(ask("/healthz").status, 200);
+    let refused = ask("/readyz");
+    assert_eq!((refused.status, refused.code()), (503, "objects-away"));
+    assert_eq!(refused.header("retry-after"), "5");
+}
+
+/// Goal: whoever asks an instance all the time whether it is ready does not make it ask the object store as often. Method: the requests that
+/// reach the store; time is only what more of them could have let on.
+#[test]
+fn an_object_store_is_asked_seldom_whether_it_is_there() {
+    const PROBES: usize = 100;
+    let Some(mut services) = Services::new() else {
+        return;
+    };
+    let (database, objects) = services.own_ports();
+    let relay = Relay::to(objects);
+    services.reached_at(database, relay.port);
+    let place = Place::on(Some(services), Quota::default());
+    let begun = Instant::now();
+    let before = relay.requests.load(Ordering::SeqCst);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let at = place.address();
+            scope.spawn(move || {
+                for _ in 0..PROBES / 4 {
+                    assert_eq!(ask(at, "GET", "/readyz", "", b"").status, 200);
+                }
+            });
+        }
+    });
+    let asked = relay.requests.load(Ordering::SeqCst) - before;
+    let most = 1 + usize::try_from(begun.elapsed().as_secs() / 5).unwrap();
+    assert!((1..=most).contains(&asked), "{asked} of {most}");
 }
 
 /// Goal: no password of the database and no key of the object store is in what the program says. Method: a password and a key that stand

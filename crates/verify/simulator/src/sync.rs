@@ -1,10 +1,11 @@
 //! Random histories of several devices of one vault, each from one seed: devices write, sync over a faulty line, are
-//! killed, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup.
+//! killed, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup, and
+//! where others deposit files.
 //!
 //! Takes   a seed, which determines devices, steps, faults and clocks; where the remote is
 //! Gives   that the history was correct; or the first violation, and the steps before it
 //! Never   waits, or works in the background: each step is done before the next begins
-//! Spec    spec/11-sync.md; docs/guide/sync.md
+//! Spec    spec/11-sync.md, spec/12-inbox.md; docs/guide/sync.md
 //!
 //! `target/debug/strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
 //! step. A history at a server is repeated only with `--remote server`: without it, the same seed runs in memory and is another history.
@@ -26,10 +27,13 @@
 //!      belongs to no object.
 //!  (9) Every device notices that a server was put back to an older backup, and then syncs nothing. Once all use a new, empty vault there,
 //!      as the guide says, (3) to (5) and (7) hold, for everything that was published before.
+//! (10) Each deposit that a server acknowledged is in `/Inbox` of every device once at the end, any other at most once, and none waits at
+//!      the server; depositors do not notice that the server was killed.
 
 mod asked;
 mod command;
 mod contents;
+mod deposits;
 mod device;
 mod files;
 mod folders;

@@ -39,13 +39,14 @@ fn devices_that_are_cut_and_killed_come_to_one_tree_and_lose_nothing() {
 }
 
 /// Goal: devices need no help at a server that is killed and started again at any moment, all notice that a server was put back to a
-/// backup, nothing is lost, and the folder of the server is sound. Method: the same histories, each at a process of `strongroom-server`.
+/// backup, nothing is lost, each deposit comes once, and the folder of the server is sound. Method: the same histories, each at a process of
+/// `strongroom-server`.
 /// SECURITY.md, claim 25.
 #[test]
 fn devices_at_a_server_that_is_killed_and_put_back_come_to_one_tree_and_lose_nothing() {
     let kind = RemoteKind::server_beside(Path::new(env!("CARGO_BIN_EXE_strongroom-sim"))).unwrap();
     let next = AtomicU64::new(AT_A_SERVER.start);
-    let sums = Mutex::new((0, 0));
+    let sums = Mutex::new((0, 0, 0));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= AT_A_SERVER.end {
@@ -56,16 +57,21 @@ fn devices_at_a_server_that_is_killed_and_put_back_come_to_one_tree_and_lose_not
         let done = run(seed, mode(seed), &kind, place.path(), &mut story);
         assert_eq!(done, Ok(()), "seed {seed}: {:#?}", story.lines);
         let mut sums = sums.lock().unwrap();
-        *sums = (sums.0 + story.server_kills, sums.1 + story.server_put_back);
+        let (kills, put_back, deposits) = *sums;
+        *sums = (
+            kills + story.server_kills,
+            put_back + story.server_put_back,
+            deposits + story.deposits,
+        );
     };
     thread::scope(|scope| {
         for _ in 0..JOBS {
             scope.spawn(work);
         }
     });
-    let (kills, put_back) = sums.into_inner().unwrap();
+    let (kills, put_back, deposits) = sums.into_inner().unwrap();
     assert!(
-        kills > 0 && put_back > 0,
-        "{kills} kills, {put_back} put back"
+        kills > 0 && put_back > 0 && deposits > 0,
+        "{kills} kills, {put_back} put back, {deposits} deposits"
     );
 }

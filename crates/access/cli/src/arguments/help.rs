@@ -153,6 +153,13 @@ pub(crate) fn inbox_remove() -> String {
     )
 }
 
+pub(crate) fn inbox_discard() -> String {
+    example(&[
+        "strongroom inbox discard photos 5f2c9a0113de4c7b8a90ee21c4d7b663",
+        "strongroom inbox discard --set-aside photos",
+    ])
+}
+
 pub(crate) fn deposit() -> String {
     format!(
         "The files are encrypted on this machine, for the vault. Before that the command checks that the key which the server shows is the \

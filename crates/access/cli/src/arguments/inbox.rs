@@ -29,10 +29,8 @@ pub(crate) enum InboxCommand {
     /// Withdraws an address: nobody can deposit with its URL any more
     #[command(after_help = crate::arguments::help::inbox_remove())]
     Remove(InboxNamed),
-    /// Deletes a waiting deposit from the server, without taking it into the vault
-    #[command(
-        after_help = "Example:\n  strongroom inbox discard photos 5f2c9a0113de4c7b8a90ee21c4d7b663"
-    )]
+    /// Deletes a waiting deposit from the server, without taking it into the vault; or all that were set aside
+    #[command(after_help = crate::arguments::help::inbox_discard())]
     Discard(InboxDiscard),
     /// Lets the next pull try again to open a deposit that was set aside
     #[command(
@@ -105,10 +103,13 @@ pub(crate) struct InboxDiscard {
     /// The id of the deposit, as `inbox list` shows it
     #[arg(
         value_name = "ID",
-        required_unless_present = "unfinished",
-        conflicts_with = "unfinished"
+        required_unless_present_any = ["unfinished", "set_aside"],
+        conflicts_with_all = ["unfinished", "set_aside"]
     )]
     pub(crate) id: Option<String>,
+    /// Delete all deposits that were set aside, because they could not be opened; `inbox list` shows which these are
+    #[arg(long, conflicts_with = "unfinished")]
+    pub(crate) set_aside: bool,
     /// Delete parts of deposits that were begun and not finished, also of those that are on their way
     #[arg(long)]
     pub(crate) unfinished: bool,

@@ -104,6 +104,16 @@ fn discard(arguments: &InboxDiscard) -> Result<()> {
         if let Some(id) = &arguments.id {
             return said(vault.discard_deposit(id)?, "discarded", id, common.json);
         }
+        if arguments.set_aside {
+            let count = vault.discard_set_aside_deposits()?;
+            return match common.json {
+                true => print_json(&json!({ "discarded_deposits": count })),
+                false => print_line(&format!(
+                    "deleted {} that could not be opened",
+                    counted(count, "deposit")
+                )),
+            };
+        }
         let count = vault.discard_unfinished_deposits()?;
         match common.json {
             true => print_json(&json!({ "discarded_objects": count })),
@@ -134,7 +144,10 @@ const fn state(deposit: &WaitingDeposit) -> (&'static str, &'static str) {
             "taken",
             "in the vault; the next sync deletes it at the server",
         ),
-        (false, true) => ("set-aside", "set aside: it could not be opened"),
+        (false, true) => (
+            "set-aside",
+            "set aside: it could not be opened; `inbox discard` deletes it",
+        ),
         (false, false) => ("waiting", "the next pull takes it in"),
     }
 }

@@ -87,7 +87,7 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
     let request = parse(rest, 0..100)?;
     let next = AtomicU64::new(request.seeds.start);
     let violations = AtomicU64::new(0);
-    let (sums, at_server) = (Mutex::new([0; COUNTED.len()]), Mutex::new([0; 2]));
+    let (sums, at_server) = (Mutex::new([0; COUNTED.len()]), Mutex::new([0; 3]));
     let remote = &request.remote;
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -109,6 +109,7 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
         let mut at_server = at_server.lock();
         at_server[0] += story.server_kills;
         at_server[1] += story.server_put_back;
+        at_server[2] += story.deposits;
         let mut sums = sums.lock();
         sums.iter_mut()
             .zip(story.counts)
@@ -123,9 +124,10 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
     let sums = sums.into_inner().into_iter().zip(COUNTED);
     let mut sums: Vec<String> = sums.map(|(sum, what)| format!("{sum} {what}")).collect();
     if *remote != RemoteKind::Memory {
-        let [kills, put_back] = at_server.into_inner();
+        let [kills, put_back, deposits] = at_server.into_inner();
         sums.push(format!("{kills} kills of the server"));
         sums.push(format!("{put_back} servers put back"));
+        sums.push(format!("{deposits} deposits"));
     }
     println!(
         "{} histories of sync, {violations} violations; {}",

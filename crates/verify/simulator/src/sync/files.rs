@@ -22,6 +22,9 @@ const XATTRS: [&str; 2] = ["user.color", "user.shape"];
 /// Lengths of pieces: in the commit, a block, several, and one that a segment holds.
 const LENS: [u64; 4] = [100, 4_000, 30_000, 150_000];
 
+/// Where deposits come. Nothing is changed there: every deposit is to be there once at the end.
+pub(crate) const INBOX: &str = "/Inbox";
+
 /// Why a change was not made.
 pub(crate) enum Fail {
     /// The vault says so.
@@ -68,7 +71,8 @@ pub(crate) fn pieces(device: &Device, truth: &Truth, path: &str) -> Result<Vec<P
 
 /// Makes one change.
 pub(crate) fn change(device: &mut Device, truth: &mut Truth, choices: &mut Choices) -> Done {
-    let nodes = nodes(device)?;
+    let mut nodes = nodes(device)?;
+    nodes.retain(|node| !node.path.starts_with(INBOX));
     let mut change = Change {
         device,
         truth,

@@ -13,8 +13,8 @@ use strongroom::{
     CLONED_FROM, CloneContent, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning,
     Vault,
 };
-use strongroom_remote::Remote;
 use strongroom_remote::testing::{FarRemote, Fate, Line, MemoryRemote, Plan};
+use strongroom_remote::{Address, Remote};
 
 use crate::random::Choices;
 use crate::sync::contents::{Piece, Truth};
@@ -94,6 +94,8 @@ pub struct Story {
     pub server_kills: u64,
     /// How often it was put back to a backup, and every device noticed.
     pub server_put_back: u64,
+    /// Deposits that it acknowledged.
+    pub deposits: u64,
 }
 
 /// What is counted.
@@ -169,20 +171,35 @@ pub(crate) struct History<'a> {
     pub(crate) server: Option<Server>,
     /// The step before which a backup of the server is made, to be put back at the end.
     pub(crate) backup_at: Option<u64>,
+    /// What others deposit there.
+    pub(crate) deposits: Option<Deposits>,
 }
 
-/// A remote at `memory:NAME`: in memory, or `far`; and the line to it.
-pub(crate) fn remote_at(name: &str, far: Option<Arc<dyn Remote>>) -> (Arc<dyn Remote>, Arc<Line>) {
+/// What others deposit at a server.
+pub(crate) struct Deposits {
+    pub(crate) choices: Choices,
+    /// The address by which they do, until a device withdraws it.
+    pub(crate) url: Option<String>,
+    /// What they began to deposit, and what of that the server acknowledged: each deposit is one piece.
+    pub(crate) begun: Vec<Piece>,
+    pub(crate) acknowledged: Vec<Piece>,
+}
+
+/// A remote at `memory:NAME`: in memory, or the vault at the server `far`; and the line to it.
+pub(crate) fn remote_at(
+    name: &str,
+    far: Option<&Address>,
+) -> Result<(Arc<dyn Remote>, Arc<Line>), String> {
     match far {
         None => {
             let remote = MemoryRemote::at(name);
             let line = Arc::clone(remote.line());
-            (remote, line)
+            Ok((remote, line))
         }
         Some(far) => {
-            let remote = FarRemote::at(name, far);
+            let remote = FarRemote::at_server(name, far).map_err(|error| error.to_string())?;
             let line = Arc::clone(remote.line());
-            (remote, line)
+            Ok((remote, line))
         }
     }
 }
@@ -207,7 +224,13 @@ pub fn run(
         RemoteKind::Server(program) => Some(Server::start(program, place, moments)?),
     };
     let far = server.as_ref().map(|server| server.vault("history"));
-    let (remote, line) = remote_at(&name, far.transpose()?);
+    let (remote, line) = remote_at(&name, far.transpose()?.as_ref())?;
+    let deposits = server.as_ref().map(|_| Deposits {
+        choices: Choices::named(seed, &[73, mode as u64]),
+        url: None,
+        begun: Vec::new(),
+        acknowledged: Vec::new(),
+    });
     let mut history = History {
         story,
         choices: Choices::named(seed, &[71, mode as u64]),
@@ -225,6 +248,7 @@ pub fn run(
         copies: 0,
         server,
         backup_at,
+        deposits,
     };
     let lived = history.live(mode);
     match (history.check_server(), lived) {
@@ -240,6 +264,7 @@ impl History<'_> {
         self.plan(None);
         self.begin()
             .map_err(|error| format!("(1): the first device: {error}"))?;
+        self.make_address(0)?;
         for _ in 1..2 + self.choices.below(3) {
             self.add_device()?;
         }
@@ -248,6 +273,7 @@ impl History<'_> {
                 self.back_up_server()?;
             }
             self.step(step, mode)?;
+            self.deposit(step)?;
         }
         self.end()
     }
@@ -349,7 +375,7 @@ impl History<'_> {
     }
 
     /// An error that a device met: whether it may. (1)
-    fn met(&mut self, number: usize, error: &Error) -> Result<(), String> {
+    pub(crate) fn met(&mut self, number: usize, error: &Error) -> Result<(), String> {
         let device = &mut self.devices[number];
         let text = error.to_string();
         let is_of_remote = matches!(
@@ -397,7 +423,9 @@ impl History<'_> {
         let newcomer = newcomer.map_err(|error| format!("(5): a newcomer's vault: {error}"))?;
         self.devices.push(newcomer);
         let members = self.devices.iter().filter(|device| device.is_member());
-        judge(&members.collect::<Vec<_>>(), &self.truth)
+        let members = members.collect::<Vec<_>>();
+        judge(&members, &self.truth)?;
+        self.judge_deposits(&members)
     }
 
     /// (3)
@@ -414,7 +442,12 @@ impl History<'_> {
                 }
                 let synced = self.devices[number].sync_counting();
                 let report = match synced {
-                    Ok((report, sealed)) if sealed == 0 || report.pulled.merged > 0 => report,
+                    // What others deposited is sealed as it comes.
+                    Ok((report, sealed))
+                        if sealed == 0 || report.pulled.merged + report.pulled.received > 0 =>
+                    {
+                        report
+                    }
                     Ok((report, sealed)) => {
                         return Err(format!(
                             "(7): device {number} sealed {sealed} bytes of content to sync: {}",

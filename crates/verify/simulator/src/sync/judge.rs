@@ -16,7 +16,8 @@ use crate::sync::files::{Fail, nodes, pieces};
 /// A tree: each path with what is there.
 pub(crate) type Tree = BTreeMap<String, String>;
 
-fn words(fail: Fail) -> String {
+/// The rule that is broken.
+pub(crate) fn words(fail: Fail) -> String {
     match fail {
         Fail::Vault(error) => format!("(1): reading: {error}"),
         Fail::Violation(why) => format!("(2): {why}"),

@@ -21,13 +21,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use strongroom_remote::{Address, Remote};
+use strongroom_remote::Address;
 
 use crate::random::Choices;
 use crate::sync::device::copy;
 
-/// Of so many requests one meets a kill.
+/// Of so many requests one meets a kill, and of so many deposits.
 const KILL_EVERY: u64 = 40;
+const KILL_EVERY_DEPOSIT: u64 = 3;
 
 /// A kill comes so soon after its request: most requests are answered by then.
 const KILL_WITHIN_US: u64 = 5_000;
@@ -162,10 +163,10 @@ impl Process {
         Ok(())
     }
 
-    /// A request begins: it may be one that meets a kill.
-    fn meet_request(self: &Arc<Self>) {
+    /// A request begins: of so many one meets a kill.
+    fn meet_request(self: &Arc<Self>, every: u64) {
         let mut moments = self.moments.lock();
-        if !moments.choices.chance(1, KILL_EVERY) {
+        if !moments.choices.chance(1, every) {
             return;
         }
         let after = Duration::from_micros(moments.choices.below(KILL_WITHIN_US));
@@ -219,18 +220,22 @@ impl Server {
         Ok(Self { process, token })
     }
 
-    /// A vault there, as devices reach it.
-    pub(crate) fn vault(&self, name: &str) -> Result<Arc<dyn Remote>, String> {
+    /// Where a vault is there.
+    pub(crate) fn vault(&self, name: &str) -> Result<Address, String> {
         let (token, listen) = (&self.token, &self.process.listen);
         let url = format!("http://{token}@{listen}/{ACCOUNT}/{name}");
-        let opened = Address::parse(&url).and_then(|address| address.open());
-        opened.map_err(|error| error.to_string())
+        Address::parse(&url).map_err(|error| error.to_string())
     }
 
     /// What is to be called before each request: some meet a kill.
     pub(crate) fn kills_at_requests(&self) -> impl FnMut() + Send + use<> {
         let process = Arc::clone(&self.process);
-        move || process.meet_request()
+        move || process.meet_request(KILL_EVERY)
+    }
+
+    /// A deposit begins: several requests, of which some meets a kill now and then.
+    pub(crate) fn meet_deposit(&self) {
+        self.process.meet_request(KILL_EVERY_DEPOSIT);
     }
 
     /// How often it was killed at requests.

@@ -111,7 +111,7 @@ impl History<'_> {
         let far = server.vault("history-again")?;
         self.address += "-again";
         let name = self.address.trim_start_matches("memory:").to_owned();
-        (self.remote, self.line) = remote_at(&name, Some(far));
+        (self.remote, self.line) = remote_at(&name, Some(&far))?;
         for device in self.members() {
             let added = device.add_remote_again(&self.address);
             added.map_err(|error| format!("(9): device {}: {error}", device.number))?;
