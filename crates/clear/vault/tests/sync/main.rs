@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clocks;
 mod copies;
 mod erased;
 mod evict;
@@ -13,6 +14,7 @@ mod on_demand;
 mod pairing;
 mod prune;
 mod sparse;
+mod storm;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
