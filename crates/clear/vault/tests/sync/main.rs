@@ -8,6 +8,7 @@ mod erased;
 mod evict;
 mod hostile;
 mod keys;
+mod kinds;
 mod let_go;
 mod observed;
 mod on_demand;
