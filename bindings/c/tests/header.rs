@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Program, Watched, crate_folder};
+use support::{Program, Watched, compiler, crate_folder, has, said};
 
 fn made() -> String {
     let config = cbindgen::Config::from_file(crate_folder().join("cbindgen.toml")).unwrap();
@@ -51,6 +51,65 @@ fn every_function_of_the_sources_is_in_the_header() {
         }
     }
     assert!(count > 80, "only {count} functions found");
+}
+
+/// Functions that catch no panic: they say a constant, or give memory back.
+const WITHOUT_A_CALL: [&str; 8] = [
+    "abi",
+    "bytes_free",
+    "error_message",
+    "names_free",
+    "pulled_free",
+    "slots_free",
+    "snapshots_free",
+    "version",
+];
+
+/// Goal: a panic reaches the frames of no program. Method: every function that calls the vault does so inside one of the functions of
+/// `border.rs` that catch it, whose own tests panic.
+#[test]
+fn every_function_that_calls_the_vault_catches_panics() {
+    let (mut catching, mut others) = (0, Vec::new());
+    for file in std::fs::read_dir(crate_folder().join("src")).unwrap() {
+        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for rest in source.split("extern \"C\" fn sr_").skip(1) {
+            let name = rest.split('(').next().unwrap();
+            let body = rest.split("\n}\n").next().unwrap();
+            let catches = |guard: &&str| body.contains(*guard);
+            match [" done(", " count(", " asked("].iter().any(catches) {
+                true => catching += 1,
+                false => others.push(name.to_owned()),
+            }
+        }
+    }
+    others.sort();
+    assert_eq!(others, WITHOUT_A_CALL);
+    assert!(catching > 80, "only {catching} functions found");
+}
+
+/// Goal: what users copy and include is clean for the compilers that they have. Method: that of this build, and clang where it is installed, look
+/// at the examples with every warning as an error.
+#[test]
+fn the_examples_are_clean_for_every_compiler() {
+    let include = crate_folder().join("include");
+    for compiler in [compiler(), "clang".to_owned()] {
+        if !has(&compiler) {
+            eprintln!("left out: this machine has no {compiler}");
+            continue;
+        }
+        for example in ["notes.c", "sqlfs.c"] {
+            let output = Command::new(&compiler)
+                .args(["-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"])
+                .arg("-I")
+                .arg(&include)
+                .arg("-I")
+                .arg(include.join("strongroom"))
+                .arg(crate_folder().join("examples").join(example))
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{compiler}: {}", said(&output));
+        }
+    }
 }
 
 /// Alone, without another header before it.

@@ -85,3 +85,59 @@ fn what_rm_removed_makes_room_for_the_next_put() {
         place.keyed(&["rm", "d/v:/file"]);
     }
 }
+
+/// Goal: a push to a full remote ends with a code and words of its own, publishes nothing and leaves nothing half there; when there is room, the
+/// next one goes through.
+#[test]
+fn a_push_to_a_full_remote_says_so_and_the_next_one_goes_through() {
+    let place = Place::new();
+    let _disk = SmallDisk::new(&place, c"size=60m");
+    let stick = place.path("d/stick");
+    fs::create_dir(&stick).unwrap();
+    let url = format!("folder:{}", stick.display());
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    write_random(&place.path("file"), 3, 30_000_000);
+    place.keyed(&["put", "file", "v:/"]);
+    // It leaves room for a part of that.
+    fs::write(place.path("d/other"), vec![1; 45 << 20]).unwrap();
+    let said = place.keyed_fails(6, &["push", "v"]);
+    assert!(said.contains("the remote is full"), "{said}");
+    assert!(!stick.join("publications").exists());
+    for object in fs::read_dir(stick.join("segments")).unwrap() {
+        let name = object.unwrap().file_name().into_string().unwrap();
+        assert!(!name.starts_with('.'), "{name} is left");
+    }
+    fs::remove_file(place.path("d/other")).unwrap();
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    let cloned = place.keyed_bytes(&["cat", "w:/file"]);
+    assert!(cloned == fs::read(place.path("file")).unwrap());
+}
+
+/// Goal: a pull onto a full disk ends with a code of its own and changes nothing; when there is room, the next one goes through.
+#[test]
+fn a_pull_onto_a_full_disk_changes_nothing_and_the_next_one_goes_through() {
+    let place = Place::new();
+    let disk = SmallDisk::new(&place, c"size=240m");
+    fs::create_dir(place.path("stick")).unwrap();
+    let url = format!("folder:{}", place.path("stick").display());
+    fs::write(place.path("letter"), "dear reader").unwrap();
+    place.keyed(&["put", "letter", "v:/"]);
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "d/w"]);
+    write_random(&place.path("file"), 4, 30_000_000);
+    place.keyed(&["put", "file", "v:/"]);
+    // It hears of the clone before it pushes.
+    place.keyed(&["sync", "v"]);
+    disk.fill();
+    let said = place.keyed_fails(6, &["pull", "d/w"]);
+    assert!(said.contains("space"), "{said}");
+    fs::remove_file(place.path("d/other")).unwrap();
+    assert_eq!(place.keyed(&["ls", "d/w:/"]), "letter\n");
+    assert_eq!(place.keyed(&["cat", "d/w:/letter"]), "dear reader");
+    place.keyed(&["pull", "d/w"]);
+    let pulled = place.keyed_bytes(&["cat", "d/w:/file"]);
+    assert!(pulled == fs::read(place.path("file")).unwrap());
+    place.keyed(&["verify", "d/w"]);
+}

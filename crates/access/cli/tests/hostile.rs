@@ -187,6 +187,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "device add" => with(&[&[v, EVIL], &["--json", v, EVIL], &[v], &[no_local]]),
         "device remove" => with(&[&[v, EVIL], &[no_local]]),
         "device accept" => with(&[&[v], &[no_local]]),
+        "device compare" => with(&[&[v], &["--json", v], &[no_local]]),
         "remote add" => with(&[
             &[v, EVIL, "folder:/nowhere"],
             &[v, "name", EVIL],

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{MountPoint, Place};
+use support::{MountPoint, Place, copy_folder};
 
 /// A vault `v` with two files, and an empty folder for its remote; gives the remote's URL.
 fn kept() -> (Place, String) {
@@ -402,6 +402,51 @@ fn a_conflict_is_listed_and_ended_by_one_choice() {
             );
         }
     }
+}
+
+/// Goal: people notice with short codes that a remote has shown their devices different histories, before either device can. Method: the codes of
+/// two devices in step; then one finds the remote as it was before the other pushed, so that each has seen another publication of one number.
+#[test]
+fn two_devices_compare_what_a_remote_has_shown_them() {
+    let (place, url) = kept();
+    let compared = |vault: &str| {
+        let shown = place.keyed(&["device", "compare", "--json", vault]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let one = shown["remotes"][0].clone();
+        (one["publication"].as_u64(), one["code"].clone())
+    };
+    let none = place.keyed(&["device", "compare", "v"]);
+    assert_eq!(none, "the vault has no remote\n");
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    assert_eq!(
+        place.keyed(&["device", "compare", "v"]),
+        "stick: nothing pushed yet\n"
+    );
+    assert_eq!(compared("v"), (Some(0), "".into()));
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    for vault in ["v", "w", "v", "w"] {
+        place.keyed(&["sync", vault]);
+    }
+    let (number, code) = compared("v");
+    assert_eq!(compared("w"), (number, code.clone()));
+    let code = code.as_str().unwrap();
+    let is_digit = |digit: char| digit == '-' || digit.is_ascii_hexdigit();
+    assert!(code.len() == 24 && code.chars().all(is_digit), "{code}");
+    let shown = place.keyed(&["device", "compare", "w"]);
+    let expected = format!("origin: publication {}, code {code}\n", number.unwrap());
+    assert_eq!(shown, expected);
+    let (stick, other) = (place.path("stick"), place.path("other"));
+    copy_folder(&stick, &other);
+    place.keyed(&["mkdir", "v:/of v"]);
+    place.keyed(&["sync", "v"]);
+    fs::rename(&stick, place.path("shown to v")).unwrap();
+    fs::rename(&other, &stick).unwrap();
+    place.keyed(&["mkdir", "w:/of w"]);
+    place.keyed(&["sync", "w"]);
+    let (of_v, of_w) = (compared("v"), compared("w"));
+    assert_eq!(of_v.0, of_w.0);
+    assert_ne!(of_v.1, of_w.1);
 }
 
 /// Goal: the options are known where something moves, and refused where nothing would. What they do is counted in the library's tests.

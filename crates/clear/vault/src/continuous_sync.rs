@@ -1214,6 +1214,7 @@ mod tests {
             id: [0; 16],
             address: String::new(),
             last: 0,
+            last_id: [0; 32],
             joined: 0,
             head: [0; 32],
             header: [0; 32],

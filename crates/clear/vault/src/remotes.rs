@@ -12,7 +12,7 @@ use std::sync::Arc;
 use strongroom_crypto::{Random, SystemRandom, UnlockError};
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{RemoteId, SignedPublication};
-use strongroom_format::{Header, VaultId};
+use strongroom_format::{Header, VaultId, hex};
 use strongroom_remote::{Address, CreateOnly, ObjectName, Rates, Remote, probe};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
@@ -47,10 +47,22 @@ pub struct RemoteInfo {
     pub address: String,
     /// Publications that this vault made there or read.
     pub publications: u64,
+    /// What people compare on two devices, in five groups of four digits: where `publications` are equal and these differ, the remote
+    /// has shown them different histories. Empty before the first publication.                              [11.3.9]
+    pub code: String,
     /// Segments and snapshots that it has.
     pub objects: u64,
     /// Whether this device removes there what does not count any more.
     pub removal: Removal,
+}
+
+/// Bytes of the id of a publication that people compare: a remote makes no publications, and no two of devices begin alike by chance.
+const CODE_BYTES: usize = 10;
+
+/// What people compare of a publication, and so of all before it, to which it links.
+fn code_of(id: &[u8; 32]) -> String {
+    let groups = id[..CODE_BYTES].chunks(2).map(hex::encode);
+    groups.collect::<Vec<_>>().join("-")
 }
 
 /// How far something that reaches a remote is.
@@ -86,6 +98,10 @@ impl Vault {
                 Err(_) => "an address that this version does not know".to_owned(),
             },
             publications: fields.last,
+            code: match fields.last {
+                0 => String::new(),
+                _ => code_of(&fields.last_id),
+            },
             objects: fields.published,
             removal: match fields.keeps {
                 true => Removal::Never,

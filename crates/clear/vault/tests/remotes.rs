@@ -643,7 +643,16 @@ fn a_remote_of_another_vault_and_one_that_is_none_are_refused() {
         .replace("\"format\": 1", "\"format\": 2");
     fs::write(&marker, text).unwrap();
     let newer = pushed.vault.push(NAME, &mut |_| GoOn::Yes).unwrap_err();
-    assert!(newer.to_string().contains("newer"), "{newer}");
+    let refused = [
+        newer,
+        pushed.clone_into("newer").unwrap_err(),
+        vault.add_remote(NAME, &pushed.address()).unwrap_err(),
+    ];
+    for newer in refused {
+        assert!(newer.to_string().contains("newer"), "{newer}");
+        assert_eq!(newer.io_kind(), std::io::ErrorKind::Unsupported);
+    }
+    assert!(!pushed.place.directory.path().join("newer").exists());
     pushed.vault.remove_remote(NAME).unwrap();
     assert!(pushed.vault.remotes().unwrap().is_empty());
     let wrong = Secret::KeyFile(KeyFile::random(&SystemRandom).unwrap());

@@ -470,3 +470,41 @@ fn what_a_server_refuses_is_said_in_plain_words() {
     assert!(!refused.to_string().contains(&served.token));
     assert!(matches!(refused, Error::Remote(_)), "{refused:?}");
 }
+
+/// Goal: credentials that end in the middle of a push are refused in words that say so, nothing is published by halves, and with new ones
+/// the push goes through. Method: the account gets a new token once a part of the content has arrived.
+#[test]
+fn a_token_that_ends_in_the_middle_of_a_push_ends_it_and_a_new_one_pushes_all() {
+    let mut served = Served::new(Quota::default());
+    let (place, one) = Place::new();
+    one.write("/big", content(40 << 20, 1)).unwrap();
+    one.add_remote("server", &served.url("v")).unwrap();
+    let accounts = Accounts::open(served.folder.path()).unwrap();
+    let mut renewed = None;
+    let pushed = one.push("server", &mut |progress| {
+        if progress.bytes > 0 && renewed.is_none() {
+            renewed = Some(accounts.renew_token("anna").unwrap());
+        }
+        GoOn::Yes
+    });
+    let refused = pushed.unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("does not know this token"), "{text}");
+    assert!(!text.contains(&served.token), "{text}");
+    assert_eq!(refused.io_kind(), std::io::ErrorKind::PermissionDenied);
+    renewed.unwrap().reveal().clone_into(&mut served.token);
+    let remote = Address::parse(&served.url("v")).unwrap().open().unwrap();
+    assert!(!remote.list("segments").unwrap().is_empty());
+    assert!(remote.list("publications").unwrap().is_empty());
+    one.remove_remote("server").unwrap();
+    one.add_remote("server", &served.url("v")).unwrap();
+    one.push("server", &mut |_| GoOn::Yes).unwrap();
+    let folder = place.directory.path().join("two");
+    let (secret, options) = (&place.secret, CloneOptions::default());
+    clone(&served.url("v"), &folder, secret, options, &mut |_| {
+        GoOn::Yes
+    })
+    .unwrap();
+    let two = Vault::open(&folder, secret.clone(), OpenOptions::default()).unwrap();
+    assert!(two.read("/big").unwrap() == content(40 << 20, 1));
+}

@@ -26,6 +26,9 @@ use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
 use crate::remote::{Created, Listed, Remote};
 
+/// The longest name of an error, in bytes.
+const CODE_BYTES_MAX: usize = 64;
+
 /// A path in an object store, and what runs the requests.
 pub(crate) struct Cloud {
     store: Box<dyn ObjectStore>,
@@ -236,7 +239,12 @@ fn too_many(kind: &str) -> StoreError {
 
 /// The error of a store, by who can do something about it.
 pub(crate) fn explain(error: StoreError) -> Error {
-    let words = words_of(&error);
+    let code = code_of(&error);
+    if let Some(named) = code.as_deref().and_then(explain_code) {
+        return named;
+    }
+    // The name says more than the document around it.
+    let words = code.unwrap_or_else(|| words_of(&error));
     match &error {
         StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
             Error::Refused(words)
@@ -251,6 +259,39 @@ pub(crate) fn explain(error: StoreError) -> Error {
         },
         _ => Error::Other(words),
     }
+}
+
+/// What a store means by the name of an error, where its status says something else or nothing.
+fn explain_code(code: &str) -> Option<Error> {
+    let refused = |why: &str| Some(Error::Refused(format!("{why} ({code})")));
+    match code {
+        "ExpiredToken" | "ExpiredTokenException" | "InvalidToken" | "TokenRefreshRequired" => {
+            refused("the credentials are no longer valid")
+        }
+        "RequestTimeTooSkewed" => {
+            refused("its clock and the clock of this machine differ too much")
+        }
+        "QuotaExceeded" | "XMinioAdminBucketQuotaExceeded" => Some(Error::Quota(format!(
+            "the quota at the remote is used up ({code})"
+        ))),
+        _ => None,
+    }
+}
+
+/// The name of the error in the document that a store answered with; `None` if there is none, or it is no plain word.
+fn code_of(error: &StoreError) -> Option<String> {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let text = inner.to_string();
+        let begun = text.split_once("<Code>").map(|(_, rest)| rest);
+        if let Some((code, _)) = begun.and_then(|rest| rest.split_once("</Code>")) {
+            let is_plain = code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let is_code = is_plain && (1..=CODE_BYTES_MAX).contains(&code.len());
+            return is_code.then(|| code.to_owned());
+        }
+        source = inner.source();
+    }
+    None
 }
 
 /// The HTTP status that an error is about, from its text: the crate keeps the type to itself.

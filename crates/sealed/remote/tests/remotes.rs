@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::name;
-use strongroom_remote::{Address, Created, Limited, Pace, Rates, Remote, memory};
+use strongroom_remote::{Address, Created, Error, Limited, Pace, Rates, Remote, memory};
 use url::Url;
 
 fn folder(place: &tempfile::TempDir) -> Arc<dyn Remote> {
@@ -29,6 +29,40 @@ fn s3() -> Option<Arc<dyn Remote>> {
     let mut url = Url::parse(&url).unwrap();
     url.set_path(&format!("/remote-{}-{number}", std::process::id()));
     Some(Address::parse(url.as_str()).unwrap().open().unwrap())
+}
+
+/// Goal: a store that checks who asks refuses a wrong secret and a name that it does not know, and the error says so. Method: an S3 server that
+/// checks signatures, if `tools/server_test.py` has started one.
+#[test]
+fn a_store_that_checks_credentials_refuses_wrong_ones() {
+    let Ok(url) = std::env::var("STRONGROOM_TEST_OBJECTS") else {
+        let required = std::env::var_os("STRONGROOM_TEST_SCALED");
+        assert!(required.is_none(), "STRONGROOM_TEST_OBJECTS is not set");
+        eprintln!("skipped: an S3 server; tools/server_test.py starts one");
+        return;
+    };
+    let mut right = Url::parse(&url).unwrap();
+    right.set_path("/credentials");
+    let open = |url: &Url| Address::parse(url.as_str()).unwrap().open().unwrap();
+    assert!(!open(&right).has(&name("segments/1")).unwrap());
+    let (mut secret, mut user) = (right.clone(), right.clone());
+    secret.set_password(Some("canary")).unwrap();
+    user.set_username("canary").unwrap();
+    for wrong in [secret, user] {
+        let remote = open(&wrong);
+        for error in [
+            remote.read(&name("segments/1"), 9).unwrap_err(),
+            remote.list("segments").unwrap_err(),
+            remote
+                .create(&name("segments/1"), b"one".to_vec())
+                .unwrap_err(),
+        ] {
+            let said = error.to_string();
+            assert!(matches!(error, Error::Refused(_)), "{said}");
+            assert!(!said.contains("canary"), "{said}");
+        }
+    }
+    assert!(open(&right).list("segments").unwrap().is_empty());
 }
 
 /// Runs `check` with an empty remote of each kind.

@@ -10,6 +10,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.lang.ref.WeakReference;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.file.ClosedFileSystemException;
 import java.nio.file.Files;
@@ -295,6 +297,108 @@ class LifeTest {
         new Handle(new Object(), number, false);
         assertNotNull(listing);
         return number;
+    }
+
+    /** Goal: an open file that is forgotten is closed, so that nobody waits for its lock for ever; what it wrote stays. */
+    @Test
+    void aForgottenFileGivesItsLockBack() throws Exception {
+        forgetLocked();
+        try (VaultFile other = vault.openFile(vault.path("/forgotten"), VaultFile.READ | VaultFile.WRITE, 0)) {
+            boolean isTaken = false;
+            // As often as it takes: collection is the machine's affair.
+            for (int tries = 0; tries < 200 && !isTaken; tries++) {
+                System.gc();
+                Thread.sleep(10);
+                isTaken = takesLock(other);
+            }
+            assertTrue(isTaken);
+            byte[] found = new byte[4];
+            assertEquals(4, other.readAt(0, found, 0, 4));
+            assertEquals("kept", new String(found));
+        }
+        Vaults.empty(vault);
+    }
+
+    private static void forgetLocked() throws IOException {
+        VaultFile file = vault.openFile(vault.path("/forgotten"), VaultFile.WRITE | VaultFile.CREATE, 0600);
+        file.write("kept".getBytes(), 0, 4);
+        file.tryLock(false);
+    }
+
+    private static boolean takesLock(VaultFile file) throws IOException {
+        try {
+            file.tryLock(false);
+            return true;
+        } catch (VaultException locked) {
+            assertEquals(VaultException.Kind.LOCKED, locked.kind());
+            return false;
+        }
+    }
+
+    // ---- paths of others
+
+    /** Goal: no call reads or changes in one vault what is meant in another. Method: reflection lists the calls that take a path. */
+    @Test
+    void aPathOfAnotherVaultOrSnapshotIsRefused() throws Exception {
+        Files.writeString(vault.path("/a"), "mine");
+        int count = 0;
+        try (Vault other = Vaults.make(place.resolve("another"));
+                Snapshot then = vault.snapshot();
+                Transaction transaction = vault.begin();
+                VaultFile file = vault.openUnnamed(vault.path("/"), 0600)) {
+            Files.writeString(other.path("/a"), "theirs");
+            for (Path wrong : List.of(other.path("/a"), then.path("/a"))) {
+                for (Object owner : new Object[] {vault, transaction, file}) {
+                    for (Method method : owner.getClass().getDeclaredMethods()) {
+                        count += refusals(owner, method, vault.path("/a"), wrong);
+                    }
+                }
+            }
+            assertEquals("theirs", Files.readString(other.path("/a")));
+            assertEquals(List.of("a"), other.begin().list(other.path("/")));
+        }
+        assertTrue(count > 50, count + " calls");
+        assertEquals("mine", Files.readString(vault.path("/a")));
+        Vaults.empty(vault);
+    }
+
+    /** Makes a call with {@code wrong} for each of its paths in turn; gives how often. */
+    private static int refusals(Object owner, Method method, Path right, Path wrong) {
+        int modifiers = method.getModifiers();
+        // A backup goes into a folder of the machine.
+        if (!Modifier.isPublic(modifiers) || Modifier.isStatic(modifiers) || method.getName().equals("backup")) {
+            return 0;
+        }
+        Class<?>[] types = method.getParameterTypes();
+        int count = 0;
+        for (int at = 0; at < types.length; at++) {
+            if (types[at] != Path.class) {
+                continue;
+            }
+            Object[] arguments = Arrays.stream(types).map(type -> argument(type, right)).toArray();
+            arguments[at] = wrong;
+            InvocationTargetException thrown =
+                    assertThrows(InvocationTargetException.class, () -> method.invoke(owner, arguments), method.toString());
+            Throwable cause = thrown.getCause();
+            String said = method + ": " + cause;
+            assertTrue(cause instanceof IllegalArgumentException, said);
+            assertTrue(cause.getMessage().contains("another vault or snapshot"), said);
+            count++;
+        }
+        return count;
+    }
+
+    private static Object argument(Class<?> type, Path path) {
+        if (type == Path.class) {
+            return path;
+        }
+        if (type == String.class) {
+            return "t:none";
+        }
+        if (type == byte[].class) {
+            return new byte[] {1};
+        }
+        return type.isEnum() ? type.getEnumConstants()[0] : nothing(type);
     }
 
     private static boolean isOpen(long listing) {

@@ -5,9 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.ClosedFileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -15,6 +18,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -39,6 +43,9 @@ class ProcessesTest {
 
     /** So often in a row a write may say that the owner has gone; an owner that follows it takes moments. */
     private static final int FAILURES_MAX = 1000;
+
+    /** So many signals a program gets in the middle of its calls. */
+    private static final int SIGNALS = 20;
 
     @TempDir
     Path place;
@@ -226,6 +233,167 @@ class ProcessesTest {
             }
         }
         return acknowledged;
+    }
+
+    /** Starts a program with the vault folder and {@code more} as its arguments; what it says of errors comes with its output. */
+    private Process start(Class<?> program, String... more) throws IOException {
+        List<String> command = new ArrayList<>(List.of(java(), "-cp", classes(), library(), program.getName(), folder.toString()));
+        command.addAll(List.of(more));
+        return new ProcessBuilder(command).redirectErrorStream(true).start();
+    }
+
+    /**
+     * Goal: a program that ends while threads are in the middle of calls ends as it would without a vault, and what was durable stays. Method: it
+     * ends in three ways, beside threads that read and write, and with a channel and a listing that are open.
+     */
+    @Test
+    void aProgramMayEndWhileThreadsAreInTheMiddleOfCalls() throws Exception {
+        List<String> ways = List.of("return", "exit", "throw");
+        List<Integer> statuses = List.of(0, 3, 1);
+        for (int way = 0; way < ways.size(); way++) {
+            Process program = start(InCalls.class, ways.get(way));
+            String said = new String(program.getInputStream().readAllBytes());
+            assertEquals(statuses.get(way), program.waitFor(), said);
+            assertFalse(said.contains("fatal error") || said.contains("panicked"), said);
+            try (Vault vault = Vaults.open(folder, Vaults.options().exclusive())) {
+                assertEquals(ways.get(way), Files.readString(vault.path("/kept")));
+                assertTrue(vault.verify(true, null).sound);
+            }
+        }
+    }
+
+    /** That program. */
+    public static final class InCalls {
+        private InCalls() {}
+
+        /** Its arguments are the vault folder, and how it ends. */
+        public static void main(String[] arguments) throws Exception {
+            Vault vault = Vaults.open(Path.of(arguments[0]), Vaults.options());
+            vault.replace(vault.path("/kept"), arguments[1].getBytes(), true);
+            Files.write(vault.path("/a"), new byte[2_000_000]);
+            CountDownLatch begun = new CountDownLatch(WRITERS);
+            for (int number = 0; number < WRITERS; number++) {
+                Path own = vault.path("/own-" + number);
+                Thread thread = new Thread(() -> work(vault, own, begun));
+                thread.setDaemon(true);
+                thread.start();
+            }
+            FileChannel open = FileChannel.open(vault.path("/open"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            open.write(ByteBuffer.wrap("left open".getBytes()));
+            vault.list(new byte[] {'/'}, false);
+            begun.await();
+            if (arguments[1].equals("exit")) {
+                System.exit(3);
+            }
+            if (arguments[1].equals("throw")) {
+                throw new IllegalStateException("the program ends");
+            }
+        }
+
+        private static void work(Vault vault, Path own, CountDownLatch begun) {
+            try {
+                Files.write(own, new byte[100_000]);
+                begun.countDown();
+                while (true) {
+                    Files.write(own, new byte[100_000]);
+                    Files.readAllBytes(vault.path("/a"));
+                }
+            } catch (IOException | ClosedFileSystemException closed) {
+                // The end of the program has closed the vault.
+            }
+        }
+    }
+
+    /**
+     * Goal: a signal interrupts no call, and those of the machine itself still arrive. Method: a program in the middle of calls is asked for the
+     * states of its threads again and again, which the machine does with a signal.
+     */
+    @Test
+    void signalsInterruptNoCall() throws Exception {
+        Process program = start(Calling.class);
+        try (BufferedReader said = new BufferedReader(new InputStreamReader(program.getInputStream()))) {
+            until(said, "ready");
+            for (int turn = 0; turn < SIGNALS; turn++) {
+                Process kill = new ProcessBuilder("sh", "-c", "kill -QUIT " + program.pid()).inheritIO().start();
+                assertEquals(0, kill.waitFor());
+                until(said, "Full thread dump");
+            }
+            program.getOutputStream().close();
+            until(said, "every call was carried out");
+            while (said.readLine() != null) {
+                // The rest of what the machine says.
+            }
+        }
+        assertEquals(0, program.waitFor());
+        try (Vault vault = Vaults.open(folder, Vaults.options().exclusive())) {
+            assertTrue(vault.verify(true, null).sound);
+        }
+    }
+
+    /** Reads lines until one has these words. */
+    private static void until(BufferedReader said, String words) throws IOException {
+        StringBuilder before = new StringBuilder();
+        for (String line = said.readLine(); line != null; line = said.readLine()) {
+            if (line.contains(words)) {
+                return;
+            }
+            before.append(line).append('\n');
+        }
+        throw new AssertionError("it never said: " + words + "\n" + before);
+    }
+
+    /** That program: it ends with its input. */
+    public static final class Calling {
+        private Calling() {}
+
+        /** Its only argument is the vault folder. */
+        public static void main(String[] arguments) throws Exception {
+            AtomicBoolean ends = new AtomicBoolean();
+            Thread listens = new Thread(() -> {
+                try {
+                    while (System.in.read() >= 0) {
+                        // Until the test has done with it.
+                    }
+                } catch (IOException gone) {
+                    // The same.
+                }
+                ends.set(true);
+            });
+            listens.start();
+            try (Vault vault = Vaults.open(Path.of(arguments[0]), Vaults.options())) {
+                Path path = vault.path("/a");
+                System.out.println("ready");
+                for (int round = 0; !ends.get(); round++) {
+                    byte[] content = new byte[200_000];
+                    Arrays.fill(content, (byte) round);
+                    Files.write(path, content);
+                    if (!Arrays.equals(content, Files.readAllBytes(path))) {
+                        throw new AssertionError("another content");
+                    }
+                    vault.sync();
+                }
+            }
+            System.out.println("every call was carried out");
+        }
+    }
+
+    /** Goal: neither the lock of the vault nor its files. Method: the program that was started is still there when the vault is owned again. */
+    @Test
+    void aProgramThatIsStartedKeepsNothingOfTheVault() throws Exception {
+        Vault vault = Vaults.open(folder, Vaults.options());
+        VaultFile file = vault.openFile(vault.path("/f"), VaultFile.WRITE | VaultFile.CREATE, 0600);
+        file.tryLock(false);
+        Process started = new ProcessBuilder("cat").start();
+        try {
+            vault.close();
+            try (Vault again = Vaults.open(folder, Vaults.options().exclusive());
+                    VaultFile locked = again.openFile(again.path("/f"), VaultFile.WRITE, 0)) {
+                assertTrue(again.isOwner() && started.isAlive());
+                locked.tryLock(false);
+            }
+        } finally {
+            kill(started);
+        }
     }
 
     /** A folder that the system cannot name is refused like any other that holds no vault. */

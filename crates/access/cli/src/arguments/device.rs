@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::common::{Common, SecretArguments};
+use crate::arguments::common::{Common, SecretArguments, Whole};
 
 /// Arguments of `device`.
 #[derive(Args, Debug)]
@@ -27,6 +27,9 @@ pub(crate) enum DeviceCommand {
     /// Removes a device: it can no longer change keys, and its device keys open nothing that is stored from now on
     #[command(after_help = crate::arguments::help::device_remove())]
     Remove(DeviceRemove),
+    /// Shows a short code for each remote, to compare with another device: whether the remote has shown both the same history
+    #[command(after_help = crate::arguments::help::device_compare())]
+    Compare(Whole),
     /// Accepts all changes of keys and devices so far, so that commands no longer report them
     #[command(
         after_help = "Example:\n  strongroom device accept photos\n\nCommands that open the vault report changes of keys and devices that another copy of the vault made, until you accept them in this copy. These commands do not report them: `mount`, `unlock`, `repair`, `key add`, `key remove`, `key change`, `key rotate` (without --status), `device remove` and `remote guessable`."

@@ -200,6 +200,17 @@ pub(crate) fn device_remove() -> String {
     )
 }
 
+pub(crate) fn device_compare() -> String {
+    format!(
+        "First run `strongroom sync` on both devices, until nothing is new, then this command on both. If the number of the last publication is \
+         not the same, one device has not seen what the other one has: sync it again. If the numbers are the same and the codes differ, \
+         the remote has shown the two devices different histories. Then remove the remote on one of them, add it again and sync: files \
+         that differ are kept twice. A device compares histories by itself too, but notices a difference only when the remote shows it \
+         what the other device pushed.\n\n{}",
+        example(&["strongroom device compare photos"])
+    )
+}
+
 pub(crate) fn push() -> String {
     format!(
         "A push takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. If it is \

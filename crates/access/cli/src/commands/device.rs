@@ -1,13 +1,14 @@
-//! `device list`, `device remove`, `device accept`, and the entry to `device add`: manages the copies of a vault with
-//! the right to change the vault's keys.
+//! `device list`, `device remove`, `device compare`, `device accept`, and the entry to `device add`: manages the copies of a vault
+//! with the right to change the vault's keys.
 
 use std::io::Write;
 
 use serde::Serialize;
 use serde_json::json;
-use strongroom::{Keys, Member, describe};
+use strongroom::{Keys, Member, Vault, describe};
 
 use super::info::ask;
+use crate::arguments::common::Whole;
 use crate::arguments::device::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
 use crate::commands::opening::{Intent, unlocking, with};
 use crate::commands::pair::add;
@@ -22,6 +23,7 @@ pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
         DeviceCommand::List(arguments) => list(arguments),
         DeviceCommand::Add(arguments) => add(arguments),
         DeviceCommand::Remove(arguments) => remove(arguments).about(show_path(&arguments.vault)),
+        DeviceCommand::Compare(arguments) => compare(arguments),
         DeviceCommand::Accept(arguments) => accept(arguments),
     }
 }
@@ -100,6 +102,39 @@ fn remove(arguments: &DeviceRemove) -> Result<()> {
         None => keys.renew_device(),
     };
     Ok(while_keys_change(vault, change)?)
+}
+
+fn compare(arguments: &Whole) -> Result<()> {
+    let (vault, common) = (&arguments.vault, &arguments.common);
+    with(vault, &common.secret, Intent::Read, |vault| {
+        show_codes(vault, common.json)
+    })
+}
+
+/// Shows the code of each remote.
+fn show_codes(vault: &Vault, json: bool) -> Result<()> {
+    let remotes = vault.remotes()?;
+    if json {
+        let all = remotes.iter().map(|one| {
+            json!({
+                "name": one.name,
+                "publication": one.publications,
+                "code": one.code,
+            })
+        });
+        return print_json(&json!({ "remotes": all.collect::<Vec<_>>() }));
+    }
+    let mut out = stdout();
+    if remotes.is_empty() {
+        writeln!(out, "the vault has no remote")?;
+    }
+    for one in remotes {
+        match one.publications {
+            0 => writeln!(out, "{}: nothing pushed yet", one.name)?,
+            number => writeln!(out, "{}: publication {number}, code {}", one.name, one.code)?,
+        }
+    }
+    Ok(out.flush()?)
 }
 
 fn accept(arguments: &DeviceAccept) -> Result<()> {

@@ -145,3 +145,24 @@ fn new_nodes_get_different_numbers() {
     }
     assert_eq!(lab.names(ROOT), ["a", "b", "c", "d", "file"]);
 }
+
+/// Goal: a name that nothing here can have is refused, and nothing of the plan is carried out. Method: each such name beside a good one; what
+/// another device publishes has not passed through a call that checks names here. `.history` is where the root shows snapshots.
+#[test]
+fn names_that_nothing_here_can_have_are_refused_with_all_beside_them() {
+    let lab = Lab::new();
+    lab.sync().unwrap();
+    let [good, bad] = [1 << 30, (1 << 30) + 1].map(InodeId);
+    let long = "n".repeat(256);
+    for wrong in ["", ".", "..", "a/b", "nul\0", ".history", &long] {
+        let nodes = [
+            ((good, 7), "good", Body::Directory(None)),
+            ((bad, 8), wrong, Body::Symlink(b"file".to_vec())),
+        ];
+        assert_refused!(join(&lab, &bringing(&lab, &nodes)), Error::InvalidName);
+        assert_eq!(lab.names(ROOT), [""; 0], "{wrong:?}");
+    }
+    let nodes = [((good, 7), "good", Body::Directory(None))];
+    join(&lab, &bringing(&lab, &nodes)).unwrap();
+    assert_eq!(lab.names(ROOT), ["good"]);
+}

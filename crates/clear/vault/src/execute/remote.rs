@@ -252,6 +252,7 @@ fn list(session: &Session) -> Result<Response> {
             id: row.id,
             address: state.address,
             last: state.last.0,
+            last_id: state.last.1.0,
             joined: state.joined,
             head: state.head,
             header: state.header,

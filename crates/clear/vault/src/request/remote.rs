@@ -230,6 +230,8 @@ pub(crate) struct RemoteFields {
     pub(crate) address: String,
     /// The last publication that was read or made; 0 before the first.
     pub(crate) last: u64,
+    /// Its id; zeros before the first.
+    pub(crate) last_id: [u8; 32],
     /// The last one up to which all that it has is here.
     pub(crate) joined: u64,
     pub(crate) head: [u8; 32],

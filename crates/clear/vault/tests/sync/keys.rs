@@ -615,3 +615,53 @@ fn what_came_from_a_remote_that_was_removed_does_not_stay_under_keys_that_go() {
     }
     assert_eq!(one.read("/big").unwrap(), content(9 << 20, 2));
 }
+
+/// Goal: a device that is removed in the middle of its push publishes no more, and what it had sent is joined by nobody and in nobody's way.
+/// Method: it pushes in pages of one object; behind its first publication another device removes it, and publishes that.
+#[test]
+fn a_device_that_is_removed_in_the_middle_of_its_push_publishes_no_more() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    devices.open_quietly(0);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    let publications = devices.place.directory.path().join("remote/publications");
+    let count = || fs::read_dir(&publications).unwrap().count();
+    two.write("/from the removed", content(20 << 20, 90))
+        .unwrap();
+    two.push_in_pages_of(1);
+    let (before, mut behind) = (count(), None);
+    let pushed = two.push(CLONED_FROM, &mut |_| {
+        if count() > before && behind.is_none() {
+            let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+            let members = one.information().unwrap().members;
+            let removed = members.iter().find(|one| one.is_device && !one.is_this);
+            keys.remove_device(&removed.unwrap().id).unwrap();
+            drop(keys);
+            sync_patiently(&devices, 0);
+            behind = Some(count());
+        }
+        GoOn::Yes
+    });
+    assert!(pushed.is_err(), "{pushed:?}");
+    assert_eq!(Some(count()), behind, "it publishes nothing any more");
+    for _ in 0..2 {
+        let error = devices.try_sync(1).unwrap_err();
+        assert!(error.to_string().contains("removed"), "{error}");
+    }
+    assert_eq!(Some(count()), behind);
+    one.write("/after", b"not for who was removed").unwrap();
+    sync_patiently(&devices, 0);
+    assert!(!one.exists("/from the removed").unwrap());
+    let check = one.check_remote(NAME, true, &mut |_| GoOn::Yes);
+    assert_eq!(check.unwrap().problems, [] as [String; 0]);
+    let (folder, secret) = (devices.folder(2), devices.place.secret.clone());
+    let options = CloneOptions::default();
+    let cloned = clone(&devices.address(), &folder, &secret, options, &mut |_| {
+        GoOn::Yes
+    });
+    cloned.unwrap();
+    let newcomer = Vault::open(folder, secret, OpenOptions::default()).unwrap();
+    assert_eq!(tree(&newcomer), tree(one));
+}

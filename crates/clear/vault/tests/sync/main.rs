@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clocks;
 mod copies;
 mod erased;
 mod evict;
 mod hostile;
 mod keys;
+mod kinds;
 mod let_go;
 mod observed;
 mod on_demand;
 mod pairing;
 mod prune;
 mod sparse;
+mod storm;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;

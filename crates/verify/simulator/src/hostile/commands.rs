@@ -151,6 +151,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "opens a vault as `sync` does; what a remote does is tried in vault/tests/remotes.rs",
     ),
     ("device add", "as `remote add`; it waits for a person"),
+    ("device compare", "as `remote list`"),
     ("conflicts", "as `find`"),
     ("conflicts keep", "as `mv`"),
     ("remote list", "as `remote add`"),
