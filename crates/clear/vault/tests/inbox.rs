@@ -583,7 +583,7 @@ fn what_does_not_open_is_set_aside_and_the_others_come() {
 }
 
 /// Goal: a deposit of which a piece is missing costs next to nothing, however long it seems and however often a device looks. Method: all pieces
-/// but the last; a device that pulls twice is told of no byte of it.
+/// but the last; the progress of a device that pulls twice counts no byte of it.
 #[test]
 fn nothing_is_fetched_of_a_deposit_that_is_not_whole() {
     let home = Home::new();
