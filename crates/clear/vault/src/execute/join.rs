@@ -25,7 +25,8 @@ use strongroom_filesystem::{
 use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_history::{
     self as history, Conflicts, Delta, ERASURES, Erasures, Living, Name, NewContent, NewRevision,
-    NodeId, Plan, Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
+    NodeId, Plan, Revision, RevisionId, SCHEDULED, SHARED_RETENTION, SharedRetention, Texts, Tree,
+    XattrList, delta, merge,
 };
 use strongroom_metadata::{InodeId, Reader, Timestamp};
 use strongroom_sync::{Live, RemoteState, unfinished};
@@ -566,7 +567,8 @@ fn extents(tree: &Tree<'_, Arrival<'_>>, file: &history::Entry) -> Result<Vec<hi
     Ok(extents)
 }
 
-/// Each attribute as theirs has it where theirs changed it, else as mine has it; but those of the inbox and of erasures are joined.
+/// Each attribute as theirs has it where theirs changed it, else as mine has it; but those of the inbox, of erasures and of the rule for snapshots
+/// are joined.
 fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrList {
     use std::collections::BTreeMap;
     let [base, mine, theirs] =
@@ -583,6 +585,8 @@ fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrLi
             true if name == INBOX_STATE => inbox_state::joined(base, mine, theirs),
             // Both erased something.                                                              [6.11.7]
             true if name == ERASURES => Erasures::joined(mine, theirs),
+            // Both set a rule for snapshots.                                                      [6.10.6]
+            true if name == SHARED_RETENTION => SharedRetention::joined(mine, theirs),
             _ => other.cloned(),
         };
         match value {

@@ -18,7 +18,7 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
     RenameMode, SetAttributes, SetTime, Taken, XattrMode,
 };
-use strongroom_history::{ERASURES, NewRevision, RevisionId};
+use strongroom_history::{ERASURES, NewRevision, RevisionId, SHARED_RETENTION};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
@@ -475,9 +475,10 @@ impl<'s> Restorer<'s> {
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);
         let mut kept = filesystem.xattrs(caller, from.inode)?;
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
-        // No restore takes back that something was erased.                                             [6.11.7]
+        // No restore takes back that something was erased, or a rule.                          [6.10.6] [6.11.7]
         let stays = |name: &[u8]| {
-            inbox_stays && name == INBOX_STATE || to == InodeId::ROOT && name == ERASURES
+            let is_lasting = name == ERASURES || name == SHARED_RETENTION;
+            inbox_stays && name == INBOX_STATE || to == InodeId::ROOT && is_lasting
         };
         kept.retain(|name| !stays(name));
         for name in filesystem.xattrs(caller, to)? {
