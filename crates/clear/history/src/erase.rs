@@ -7,6 +7,7 @@
 //!
 //! Invariants
 //!  (1) A block stays if anything else refers to it: another file in a snapshot, or any file of the current state.  [6.11.2]
+//!  (2) Of an erasure on another device only content goes that some snapshot has which that device knew.          [6.11.9]
 //!
 //! It opens every node of every tree twice, and no content.
 
@@ -53,26 +54,37 @@ pub struct Erasure {
 /// A node of a file, whatever its names.
 type File = (InodeId, u64);
 
-/// Finds what to erase at `path`.
+/// Finds what to erase at `path`: the content that files have in all snapshots, or in those that are `known`.
 ///
 /// # Errors
 /// `Error::NotFound` if no snapshot has anything there; `Error::Invalid` for the root; those of the blocks, and
 /// `Error::Damaged` if a tree cannot be read: then nobody knows what else names the content.
-pub fn to_erase<B: Blocks>(blocks: &B, reads: &Reads, path: &[u8]) -> Result<Erasure, B::Error> {
+pub fn to_erase<B: Blocks>(
+    blocks: &B,
+    reads: &Reads,
+    path: &[u8],
+    known: Option<&HashSet<[u8; 32]>>,
+) -> Result<Erasure, B::Error> {
     let mut found = Search {
         blocks,
         reads,
+        known,
         files: HashSet::new(),
         directories: HashSet::new(),
     };
     let states = found.files_at(path)?;
     let files = found.files;
     let nodes = nodes(reads)?;
+    let known = known.map(|known| below(blocks, reads, &nodes, known));
+    let known = known.transpose()?;
     let mut content = HashSet::new();
     let mut lists = Lists::default();
     for (kind, id) in &nodes {
         for entry in entries(blocks, *kind, id)? {
             let is_target = files.contains(&(entry.inode, entry.birth_id));
+            if is_target && known.as_ref().is_some_and(|known| !known.contains(id)) {
+                continue;
+            }
             match (content_of(&entry), is_target) {
                 (Some(Content::Inline(extents)), true) => {
                     content.extend(extents.iter().map(|extent| extent.block));
@@ -127,6 +139,32 @@ pub fn to_erase<B: Blocks>(blocks: &B, reads: &Reads, path: &[u8]) -> Result<Era
     }
     erasure.blocks.sort_unstable();
     Ok(erasure)
+}
+
+/// The nodes of the trees of these snapshots.
+fn below<B: Blocks>(
+    blocks: &B,
+    reads: &Reads,
+    nodes: &[(Kind, BlockId)],
+    snapshots: &HashSet<[u8; 32]>,
+) -> Result<HashSet<BlockId>, B::Error> {
+    let kinds: HashMap<BlockId, Kind> = nodes.iter().map(|(kind, id)| (*id, *kind)).collect();
+    let mut found = HashSet::new();
+    let mut waiting = Vec::new();
+    for revision in reads.revisions()? {
+        if snapshots.contains(&revision.id) {
+            waiting.extend(reads.block_id(revision.root)?);
+        }
+    }
+    while let Some(id) = waiting.pop() {
+        // What is no node is content.
+        if let Some(kind) = kinds.get(&id)
+            && found.insert(id)
+        {
+            waiting.extend(names_of_block(*kind, &blocks.need(*kind, &id)?)?);
+        }
+    }
+    Ok(found)
 }
 
 /// The lists of extents of large files.
@@ -188,6 +226,7 @@ fn each_extent<B: Blocks>(
 struct Search<'a, B: Blocks> {
     blocks: &'a B,
     reads: &'a Reads,
+    known: Option<&'a HashSet<[u8; 32]>>,
     files: HashSet<File>,
     /// Directories that were gone through: states share them.
     directories: HashSet<BlockId>,
@@ -206,6 +245,12 @@ impl<B: Blocks> Search<'_, B> {
         let tree = Tree::new(self.blocks);
         let mut states = 0;
         for revision in self.reads.revisions()? {
+            if self
+                .known
+                .is_some_and(|known| !known.contains(&revision.id))
+            {
+                continue;
+            }
             let root = self.reads.block_id(revision.root)?;
             let mut at = Some(tree.root(&root.ok_or(Error::MissingBlock)?)?);
             for part in &parts {

@@ -158,6 +158,25 @@ impl Retention {
         last == 0 && hourly == 0 && daily == 0 && weekly == 0 && monthly == 0 && yearly == 0
     }
 
+    /// Whether it keeps every snapshot that `other` keeps, whatever there is.
+    #[must_use]
+    pub fn keeps_at_least(&self, other: &Self) -> bool {
+        let counts = |rule: &Self| {
+            [
+                rule.last,
+                rule.hourly,
+                rule.daily,
+                rule.weekly,
+                rule.monthly,
+                rule.yearly,
+            ]
+        };
+        let (own, least) = (counts(self), counts(other));
+        // All that a rule is not about stays.
+        let is_about_no_more = self.whose == Whose::Scheduled || other.whose == Whose::Unnamed;
+        is_about_no_more && own.iter().zip(least).all(|(own, least)| *own >= least)
+    }
+
     /// Its stored form.                                                                             [6.10.4]
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -229,6 +248,20 @@ mod tests {
     use crate::revision::RevisionId;
 
     const HOUR_S: i64 = 3_600;
+
+    #[test]
+    fn a_rule_keeps_at_least_what_one_with_lower_counts_keeps() {
+        let rule = Retention::DEFAULT;
+        let fewer = Retention { daily: 3, ..rule };
+        let other = Retention { weekly: 9, ..fewer };
+        let unnamed = Retention {
+            whose: Whose::Unnamed,
+            ..rule
+        };
+        assert!(rule.keeps_at_least(&rule) && rule.keeps_at_least(&fewer));
+        assert!(!fewer.keeps_at_least(&rule) && !rule.keeps_at_least(&other));
+        assert!(rule.keeps_at_least(&unnamed) && !unnamed.keeps_at_least(&rule));
+    }
 
     /// Midnight of 2026-11-22.
     fn midnight() -> i64 {

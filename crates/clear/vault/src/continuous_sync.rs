@@ -1225,6 +1225,7 @@ mod tests {
             needs: ([0; 16], 0),
             needs_since_s: 0,
             is_copied: false,
+            has_erased: false,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

@@ -86,6 +86,7 @@ mod path;
 mod private_folder;
 mod provider_in_use;
 mod prune;
+mod prune_erased;
 mod public_information;
 mod pull;
 mod push;

@@ -36,7 +36,7 @@ pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const LEAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Segments, and records, that one publication retires although nobody published them: its lists take 8192 of each.
-const UNNAMED_MAX: usize = 4096;
+pub(crate) const UNNAMED_MAX: usize = 4096;
 
 /// What a pruning did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

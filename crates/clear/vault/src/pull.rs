@@ -62,6 +62,12 @@ pub struct PullReport {
     pub merged: u64,
     /// The paths of the first thousand of them.
     pub merged_paths: Vec<Vec<u8>>,
+    /// Sealed bytes of content that another device erased (`Vault::erase`), and that were erased here, too.
+    pub erased_bytes: u64,
+    /// Sealed bytes that stay, because a file here has that content now, or another file has it in a snapshot.
+    pub unerased_bytes: u64,
+    /// Why such content was not erased, a line each; it is tried again later.
+    pub erase_problems: Vec<String>,
     /// Deposits that came into `/Inbox`.
     pub received: u64,
     /// The paths of the first thousand of them.
@@ -386,6 +392,10 @@ impl Vault {
         report.conflict_paths.extend(joined.conflict_paths);
         report.merged += joined.merged;
         report.merged_paths.extend(joined.merged_paths);
+        report.erased_bytes += joined.erased_bytes;
+        report.unerased_bytes += joined.unerased_bytes;
+        let problem = Some(joined.erase_problem).filter(|problem| !problem.is_empty());
+        report.erase_problems.extend(problem);
         // Nothing more is needed of what they are sealed under. (2)
         self.take_headers_if_other(remote, header, Epoch(u32::MAX))?;
         Ok(pulled)

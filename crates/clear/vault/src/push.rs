@@ -135,7 +135,7 @@ impl Vault {
     }
 
     /// The same where so much is known of the log.
-    pub(crate) fn push_knowing(
+    pub(crate) fn push_once(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,

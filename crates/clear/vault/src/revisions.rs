@@ -88,12 +88,25 @@ impl Vault {
         self.ask_for(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
-    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts.
+    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts. It is the shared rule, unless
+    /// that keeps less than a rule that was set on this device.
     ///
     /// # Errors
     /// `Damaged` if what is stored is no rule.
     pub fn retention(&self) -> Result<Option<Retention>> {
-        match self.ask_history(HistoryRequest::Retention)? {
+        self.rule(HistoryRequest::Retention)
+    }
+
+    /// The rule that was set last, on whichever device of a vault with remotes, as far as this device has synced.
+    ///
+    /// # Errors
+    /// As `retention`.
+    pub fn shared_retention(&self) -> Result<Option<Retention>> {
+        self.rule(HistoryRequest::SharedRetention)
+    }
+
+    fn rule(&self, request: HistoryRequest) -> Result<Option<Retention>> {
+        match self.ask_history(request)? {
             HistoryResponse::Retention(None) => Ok(None),
             HistoryResponse::Retention(Some(bytes)) => {
                 Retention::decode(&bytes).map(Some).ok_or_else(unexpected)
@@ -102,8 +115,8 @@ impl Vault {
         }
     }
 
-    /// Sets the rule by which a schedule lets snapshots go; durable on return. Nothing goes before `thin` is called or
-    /// the schedule takes the next.
+    /// Sets the rule by which a schedule lets snapshots go, also for the other devices; durable on return. Nothing goes before `thin` is
+    /// called or the schedule takes the next.
     ///
     /// # Errors
     /// `File(InvalidArgument)` for a rule that keeps nothing; `File(ReadOnly)`.

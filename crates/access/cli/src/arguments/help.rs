@@ -409,7 +409,8 @@ pub(crate) fn erase() -> String {
     format!(
         "First remove the file with `strongroom rm`. This command then removes its content from all snapshots, also where the file had another \
          name; for a directory, the content of all files below it. Names, attributes and link targets stay in the snapshots, and so does \
-         content that other files have too. Earlier copies of the vault folder still have the content: delete them.\n\n{}",
+         content that other files have too. The content leaves each remote with the next `strongroom push` or `strongroom sync`, and other \
+         devices with their next sync. Earlier copies of the vault folder still have the content: delete them.\n\n{}",
         example(&[
             "strongroom rm photos:/scan.pdf",
             "strongroom erase photos:/scan.pdf --dry-run",

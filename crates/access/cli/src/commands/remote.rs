@@ -392,6 +392,9 @@ pub(crate) fn pull_json(name: &str, report: &PullReport) -> Value {
         "conflict_paths": paths(&report.conflict_paths),
         "merged": report.merged,
         "merged_paths": paths(&report.merged_paths),
+        "erased_bytes": report.erased_bytes,
+        "unerased_bytes": report.unerased_bytes,
+        "erase_problems": report.erase_problems,
         "received": report.received,
         "received_paths": paths(&report.received_paths),
         "deposit_problems": report.deposit_problems,
@@ -422,6 +425,20 @@ pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
         "in conflict: changed here and on another device; both versions are kept, yours as:",
         (report.conflicts, &report.conflict_paths),
     )?;
+    if report.erased_bytes > 0 {
+        writeln!(
+            out,
+            "{} that another device erased: erased here, too",
+            show_bytes(report.erased_bytes)
+        )?;
+    }
+    if report.unerased_bytes > 0 {
+        writeln!(
+            out,
+            "{} that another device erased stay, because a file here still has that content, or another file in a snapshot",
+            show_bytes(report.unerased_bytes)
+        )?;
+    }
     show_paths(
         &mut out,
         "deposited by others:",
@@ -430,6 +447,11 @@ pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
     out.flush()?;
     for problem in &report.deposit_problems {
         tell(&format!("strongroom: {problem}"));
+    }
+    for problem in &report.erase_problems {
+        tell(&format!(
+            "strongroom: content that another device erased is still here: {problem}"
+        ));
     }
     Ok(())
 }

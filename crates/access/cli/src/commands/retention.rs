@@ -11,20 +11,24 @@ use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::{Failure, Result};
 use crate::terminal::output::{print_json, stdout};
 
-/// `set`: whether the rule was set, else it is what a mount keeps unless another one is, or a trial.
-fn keep_json(rule: &Retention, set: bool, removed: bool, going: &[RevisionInfo]) -> Value {
+fn rule_json(rule: &Retention) -> Value {
     let everything = rule.last == u32::MAX;
     json!({
-        "rule": {
-            "everything": everything,
-            "last": if everything { 0 } else { rule.last },
-            "hourly": rule.hourly,
-            "daily": rule.daily,
-            "weekly": rule.weekly,
-            "monthly": rule.monthly,
-            "yearly": rule.yearly,
-            "scheduled_only": rule.whose == Whose::Scheduled,
-        },
+        "everything": everything,
+        "last": if everything { 0 } else { rule.last },
+        "hourly": rule.hourly,
+        "daily": rule.daily,
+        "weekly": rule.weekly,
+        "monthly": rule.monthly,
+        "yearly": rule.yearly,
+        "scheduled_only": rule.whose == Whose::Scheduled,
+    })
+}
+
+/// `set`: whether the rule was set, else it is what a mount keeps unless another one is, or a trial.
+fn keep_json(rule: &Retention, set: bool, removed: bool, going: &[RevisionInfo]) -> Value {
+    json!({
+        "rule": rule_json(rule),
         "set": set,
         "removed": removed,
         "snapshots": going.iter().map(revision_json).collect::<Vec<_>>(),
@@ -116,13 +120,23 @@ fn apply(vault: &Vault, rule: &Retention, arguments: &SnapshotKeep) -> Result<()
 fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
     let set = vault.retention()?;
     let rule = set.unwrap_or(Retention::DEFAULT);
+    let unused = vault.shared_retention()?.filter(|shared| *shared != rule);
     if arguments.common.json {
-        return print_json(&keep_json(&rule, set.is_some(), false, &[]));
+        let mut shown = keep_json(&rule, set.is_some(), false, &[]);
+        shown["unused"] = unused.as_ref().map_or(Value::Null, rule_json);
+        return print_json(&shown);
     }
     let mut out = stdout();
     writeln!(out, "{}", words(&rule))?;
     if set.is_none() {
         writeln!(out, "no rule was set; this is the default rule")?;
+    }
+    if let Some(unused) = unused {
+        writeln!(
+            out,
+            "another device set a rule that keeps fewer snapshots ({}); it is used here only if you set it here, too",
+            words(&unused)
+        )?;
     }
     Ok(out.flush()?)
 }

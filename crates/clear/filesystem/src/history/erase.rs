@@ -1,19 +1,34 @@
-//! Erases content from all snapshots.
+//! Erases content from all snapshots, and notes that for the other devices.
 //!
-//! Takes   a path
+//! Takes   a path, or what other devices noted
 //! Gives   the path's content erased
 //! Never   erases content that anything else refers to
 //! Spec    spec/6-history.md, section 6.11
+//!
+//! Invariants
+//!  (1) What another device noted is erased once: its id is kept from then on, as long as the note is there.        [6.11.8]
+//!  (2) An erasure that was interrupted is finished before anything else is erased.                              [6.11.6]
+
+use std::collections::HashSet;
 
 use strongroom_format::limits::sealed_len;
-use strongroom_history::{self as history, ErasedContent, Erasure};
-use strongroom_metadata::{ERASED_SEGMENT, Place};
+use strongroom_history::{
+    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures,
+};
+use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
-use crate::upkeep::erase::{bring_back_segments_of, erase, finish_removals};
-use crate::{Error, Filesystem, Result};
+use crate::blocks::erased::seconds;
+use crate::upkeep::erase::{PRUNE_NOW, bring_back_segments_of, erase, finish_removals};
+use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
 /// The setting that names what is being erased; empty for nothing.                                 [6.11.6]
 const ERASING: &str = "erasing";
+
+/// The setting that has the ids of the erasures in the tree that were carried out here, 8 bytes each.               [6.11.8]
+const ERASED: &str = "erased";
+
+/// The setting that is not empty while erasures of other devices are carried out.                                 [6.11.8]
+const ERASING_NOTED: &str = "erasing_noted";
 
 impl Filesystem {
     /// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be.
@@ -26,8 +41,8 @@ impl Filesystem {
         if !trial {
             self.finish_erasing()?;
         }
-        let _giving_back = finish_removals(&self.core)?;
-        let found = self.find_content(path)?;
+        let giving_back = finish_removals(&self.core)?;
+        let found = self.find_content(path, None)?;
         if trial {
             return self.left_to_erase(&found);
         }
@@ -36,15 +51,141 @@ impl Filesystem {
         // [6.11.6]
         self.keep_setting(ERASING, path)?;
         let erased = erase(&self.core, found)?;
+        drop(giving_back);
+        self.note_erasure(path)?;
         self.keep_setting(ERASING, &[])?;
         Ok(erased)
     }
 
-    fn find_content(&self, path: &[u8]) -> Result<Erasure> {
+    fn find_content(&self, path: &[u8], known: Option<&HashSet<[u8; 32]>>) -> Result<Erasure> {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&engine.trees(), &state, path)
+        history::to_erase(&engine.trees(), &state, path, known)
+    }
+
+    /// Notes for other devices that what was at `path` was erased; where there are none, nothing is noted.         [6.11.7]
+    fn note_erasure(&self, path: &[u8]) -> Result<()> {
+        if self.engine().reader()?.remotes()?.is_empty() {
+            return Ok(());
+        }
+        // What a later version wrote there stays.
+        let Some(erasures) = self.erasures()? else {
+            return Ok(());
+        };
+        let had = self.revisions()?;
+        let id = self.core.birth_id()?;
+        let time_s = seconds(self.core.now()).into();
+        let note = ErasureNote::new((id, time_s), path, had.iter().map(|one| &**one));
+        // (1)
+        let mut done = self.carried_out(&erasures)?;
+        done.push(id);
+        self.keep_carried_out(&done)?;
+        let value = erasures.with(note).encode();
+        let root = InodeId::ROOT;
+        self.set_xattr(&Caller::root(), root, ERASURES, &value, XattrMode::Set)
+    }
+
+    /// What the tree says of erasures; `None` if it says what this version cannot read.
+    fn erasures(&self) -> Result<Option<Erasures>> {
+        match self.xattr(&Caller::root(), InodeId::ROOT, ERASURES) {
+            Err(Error::NoAttribute) => Ok(Some(Erasures::default())),
+            value => Ok(Erasures::decode(&value?).ok()),
+        }
+    }
+
+    /// The ids of those of `erasures` that were carried out here.
+    fn carried_out(&self, erasures: &Erasures) -> Result<Vec<u64>> {
+        let value = self.setting(ERASED)?.unwrap_or_default();
+        let (ids, _) = value.as_chunks::<8>();
+        let mut ids: Vec<u64> = ids.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        ids.retain(|id| erasures.all().iter().any(|note| note.id == *id));
+        Ok(ids)
+    }
+
+    fn keep_carried_out(&self, ids: &[u64]) -> Result<()> {
+        let value: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        self.keep_setting(ERASED, &value)
+    }
+
+    /// Erases what other devices noted in the tree and this one has not erased yet.                              [6.11.8]
+    ///
+    /// # Errors
+    /// Of the stores, and of what brings content back that is away; then it is tried again by the next opening, and the next call.
+    pub fn erase_as_noted(&self) -> Result<ErasedContent> {
+        let _turn = self.hold_revisions();
+        self.finish_erasing()?;
+        self.carry_out_erasures()
+    }
+
+    fn carry_out_erasures(&self) -> Result<ErasedContent> {
+        let mut all = ErasedContent::default();
+        let Some(erasures) = self.erasures()? else {
+            return Ok(all);
+        };
+        let mut done = self.carried_out(&erasures)?;
+        let mut pending = erasures.all().to_vec();
+        pending.retain(|note| !done.contains(&note.id));
+        if pending.is_empty() {
+            return Ok(all);
+        }
+        let was_interrupted = self
+            .setting(ERASING_NOTED)?
+            .is_some_and(|on| !on.is_empty());
+        self.keep_setting(ERASING_NOTED, &[1])?;
+        for note in &pending {
+            let erased = self.carry_out(note)?;
+            all.states += erased.states;
+            all.files += erased.files;
+            all.bytes += erased.bytes;
+            all.shared_bytes += erased.shared_bytes;
+            all.segments_left += erased.segments_left;
+            done.push(note.id);
+        }
+        if was_interrupted {
+            // As in `finish_erasing`.
+            self.compact()?;
+        }
+        self.keep_carried_out(&done)?;
+        self.keep_setting(ERASING_NOTED, &[])?;
+        Ok(all)
+    }
+
+    fn carry_out(&self, note: &ErasureNote) -> Result<ErasedContent> {
+        let mut known = self.revisions()?;
+        known.retain(|revision| note.knew(revision));
+        let known = known.iter().map(|revision| revision.id.0).collect();
+        let _giving_back = finish_removals(&self.core)?;
+        match self.find_content(&note.path, Some(&known)) {
+            Ok(found) => {
+                bring_back_segments_of(&self.core, &found)?;
+                erase(&self.core, found)
+            }
+            // No snapshot here has it, or the path is none: no later try would do more.
+            Err(Error::NotFound | Error::InvalidArgument(_)) => Ok(ErasedContent::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The remotes from which everything that is not live is to go at once, because content was erased that they may have.   [6.11.11]
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn remotes_to_prune(&self) -> Result<Vec<u64>> {
+        let value = self.setting(PRUNE_NOW)?.unwrap_or_default();
+        let (numbers, _) = value.as_chunks::<8>();
+        Ok(numbers.iter().map(|one| u64::from_le_bytes(*one)).collect())
+    }
+
+    /// Notes that it is gone from that remote.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, or of the store.
+    pub fn note_pruned(&self, remote: u64) -> Result<()> {
+        let mut left = self.remotes_to_prune()?;
+        left.retain(|number| *number != remote);
+        let value: Vec<u8> = left.iter().flat_map(|one| one.to_le_bytes()).collect();
+        self.keep_setting(PRUNE_NOW, &value)
     }
 
     /// What erasing would take now: not what was erased before.
@@ -63,13 +204,12 @@ impl Filesystem {
         Ok(content)
     }
 
-    /// Finishes an erasing that was interrupted: content is erased whole, or not at all.              [6.11.6]
+    /// Finishes an erasure that was interrupted, and erases what other devices noted: content is erased whole, or not at all. (2)
     ///
     /// # Errors
     /// Of the stores; then it is tried again by the next opening, and before the next erasing.
     pub fn resume_erasing(&self) -> Result<()> {
-        let _turn = self.hold_revisions();
-        self.finish_erasing()
+        self.erase_as_noted().map(drop)
     }
 
     fn finish_erasing(&self) -> Result<()> {
@@ -78,7 +218,7 @@ impl Filesystem {
             return Ok(());
         }
         let giving_back = finish_removals(&self.core)?;
-        match self.find_content(&path) {
+        match self.find_content(&path, None) {
             Ok(found) => drop(erase(&self.core, found)?),
             // The snapshots that had it were removed since.
             Err(Error::NotFound) => {}
@@ -87,6 +227,7 @@ impl Filesystem {
         drop(giving_back);
         // Nobody knows any more which segments held what was erased before the interruption: all waste goes.
         self.compact()?;
+        self.note_erasure(&path)?;
         self.keep_setting(ERASING, &[])
     }
 
@@ -97,7 +238,7 @@ impl Filesystem {
     #[doc(hidden)]
     pub fn erased_blocks(&self, path: &[u8]) -> Result<(usize, usize)> {
         let _turn = self.hold_revisions();
-        let found = self.find_content(path)?;
+        let found = self.find_content(path, None)?;
         let reader = self.engine().reader()?;
         let grave = reader.segment_by_id(&ERASED_SEGMENT)?;
         let mut erased = 0;

@@ -10,6 +10,7 @@
 //!      names a special segment that has no file, so it is not reported as lost.                      [6.11.3]
 //!  (2) Equal content that is stored again gets new bytes.                                             [6.11.4]
 //!  (3) The offset of an erased block in that special segment is the time of its erasure.              [6.11.3]
+//!  (4) With the first block that is erased it is noted that all remotes are to be pruned at once.             [6.11.11]
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
 use strongroom_history::{ErasedContent, Erasure};
 use strongroom_metadata::{
-    BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction,
+    BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction, has_no_file,
 };
 
 use crate::blocks::away::bring_back;
@@ -32,6 +33,9 @@ use crate::upkeep::compact::move_out;
 use crate::upkeep::space::{finish_segment, let_empty_go};
 use crate::upkeep::urgent::finish;
 use crate::{Error, Result};
+
+/// The setting that has the numbers of the remotes from which everything that is not live is to go at once, 8 bytes each.
+pub(crate) const PRUNE_NOW: &str = "prune_now";
 
 /// Finishes removals that are under way: what a removed file or snapshot alone named loses its references. As long as the result
 /// is kept, no tree loses any: counts that are taken meanwhile stay true.
@@ -124,16 +128,36 @@ fn mark(
             erased.shared_bytes += bytes;
             continue;
         }
+        let mut is_here = true;
         match block.place {
             Place::Segment(segment, _) if segment == grave => continue,
             Place::Segment(segment, _) => {
-                segments.insert(segment);
+                let row = writer.segment(segment)?;
+                is_here = row.is_some_and(|row| !has_no_file(&row.id));
+                // What is lost lies in no file that could be emptied.
+                if is_here {
+                    segments.insert(segment);
+                }
             }
             Place::Waiting => {}
         }
         writer.move_block(*number, block.epoch, Place::Segment(grave, when))?;
         writer.add_total_bytes(grave, bytes)?;
-        erased.bytes += bytes;
+        erased.bytes += if is_here { bytes } else { 0 };
+    }
+    if erased.bytes > 0 {
+        prune_remotes(writer)?;
+    }
+    Ok(())
+}
+
+/// Notes that all remotes are to be pruned at once. (4)
+fn prune_remotes(writer: &mut Transaction<'_>) -> Result<()> {
+    let numbers = writer.remotes()?.into_iter().map(|remote| remote.number);
+    let value: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+    let noted = writer.setting(PRUNE_NOW)?.unwrap_or_default();
+    if value != noted {
+        writer.put_setting(PRUNE_NOW, &value)?;
     }
     Ok(())
 }

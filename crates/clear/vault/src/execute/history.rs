@@ -3,8 +3,10 @@
 //! Takes   a session and a request
 //! Gives   revisions; their differences, and the space that they hold; the result of a restore or an erasure
 
-use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Taken};
-use strongroom_history::{NewRevision, Retention, RevisionId};
+use strongroom_filesystem::{
+    self as filesystem, Caller, Filesystem, HISTORY_INODE, InodeId, Taken, XattrMode,
+};
+use strongroom_history::{NewRevision, Retention, RevisionId, SHARED_RETENTION, SharedRetention};
 
 use crate::execute::restore::restore;
 use crate::execute::session::Session;
@@ -18,7 +20,50 @@ use crate::{Error, Result};
 /// The setting that keeps the rule for snapshots.                                                  [6.10.4]
 pub(crate) const RETENTION: &str = "retention";
 
-/// The rule that was set; `None` if none was.
+/// The setting that is not empty where nobody has set a rule although one is stored: then the shared rule counts, whatever it
+/// keeps.                                                                                          [6.10.7]
+pub(crate) const FOLLOWS: &str = "retention_follows";
+
+/// The rule that counts here; `None` if none was set.                                              [6.10.7]
+fn rule_in_force(filesystem: &Filesystem) -> Result<Option<Retention>> {
+    let own = stored_rule(filesystem)?;
+    let Some(shared) = shared_rule(filesystem)? else {
+        return Ok(own);
+    };
+    let follows = filesystem
+        .setting(FOLLOWS)?
+        .is_some_and(|value| !value.is_empty());
+    Ok(Some(match own {
+        // A person here meant to keep more.
+        Some(own) if !follows && !shared.rule.keeps_at_least(&own) => own,
+        _ => shared.rule,
+    }))
+}
+
+/// The rule that was set last, on whichever device.                                                 [6.10.6]
+fn shared_rule(filesystem: &Filesystem) -> Result<Option<SharedRetention>> {
+    match filesystem.xattr(&Caller::root(), InodeId::ROOT, SHARED_RETENTION) {
+        Err(filesystem::Error::NoAttribute) => Ok(None),
+        value => Ok(SharedRetention::decode(&value?)),
+    }
+}
+
+/// Shares a rule that was set here with the other devices; a vault without remotes has none.               [6.10.6]
+fn share(session: &Session, rule: Retention) -> Result<()> {
+    let filesystem = session.filesystem();
+    let before = shared_rule(filesystem)?;
+    let is_shared = before.is_some_and(|before| before.rule == rule);
+    if is_shared || filesystem.engine().reader()?.remotes()?.is_empty() {
+        return Ok(());
+    }
+    let device = session.vault.with_keys(|keys| keys.replica().device());
+    let value = SharedRetention::after(before.as_ref(), device.0, rule).encode();
+    let (caller, root) = (Caller::root(), InodeId::ROOT);
+    filesystem.set_xattr(&caller, root, SHARED_RETENTION, &value, XattrMode::Set)?;
+    Ok(())
+}
+
+/// The rule that was set here; `None` if none was.
 pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> {
     let Some(bytes) = filesystem.setting(RETENTION)? else {
         return Ok(None);
@@ -96,13 +141,19 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             return Ok(().into());
         }
         HistoryRequest::Retention => {
-            HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
+            HistoryResponse::Retention(rule_in_force(filesystem)?.map(|rule| rule.encode()))
+        }
+        HistoryRequest::SharedRetention => {
+            let shared = shared_rule(filesystem)?;
+            HistoryResponse::Retention(shared.map(|shared| shared.rule.encode()))
         }
         HistoryRequest::SetRetention { rule } => {
             let why = "this rule keeps no snapshot";
             let rule = Retention::decode(rule)
                 .ok_or(Error::File(filesystem::Error::InvalidArgument(why.into())))?;
             filesystem.keep_setting(RETENTION, &rule.encode())?;
+            filesystem.keep_setting(FOLLOWS, &[])?;
+            share(session, rule)?;
             HistoryResponse::RuleSet
         }
         HistoryRequest::HeldAlone { ids } => {

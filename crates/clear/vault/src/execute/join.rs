@@ -24,8 +24,9 @@ use strongroom_filesystem::{
 };
 use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_history::{
-    self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
-    Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
+    self as history, Conflicts, Delta, ERASURES, Erasures, Living, Name, NewContent, NewRevision,
+    NodeId, Plan, Revision, RevisionId, SCHEDULED, SHARED_RETENTION, SharedRetention, Texts, Tree,
+    XattrList, delta, merge,
 };
 use strongroom_metadata::{InodeId, Reader, Timestamp};
 use strongroom_sync::{Live, RemoteState, unfinished};
@@ -53,8 +54,29 @@ const LINKS_LOOKED_AT_MAX: usize = 1 << 17;
 /// Paths that are told, of each kind; the rest is counted.
 const PATHS_TOLD_MAX: usize = 1_000;
 
-/// Takes in the publications of these numbers, which came.
+/// Takes in the publications of these numbers, which came; then erases what other devices erased.
 pub(crate) fn join(
+    session: &Session,
+    remote: u64,
+    numbers: Range<u64>,
+    from: Start,
+) -> Result<JoinedFields> {
+    let mut joined = join_published(session, remote, numbers, from)?;
+    // What was joined stays joined: the next opening, or the next pull that brings something, tries it again.        [6.11.8]
+    match session.filesystem().erase_as_noted() {
+        Ok(erased) => {
+            joined.erased_bytes = erased.bytes;
+            joined.unerased_bytes = erased.shared_bytes;
+            if erased.states > 0 {
+                told(session);
+            }
+        }
+        Err(error) => joined.erase_problem = error.to_string(),
+    }
+    Ok(joined)
+}
+
+fn join_published(
     session: &Session,
     remote: u64,
     numbers: Range<u64>,
@@ -509,6 +531,7 @@ impl Joining<'_, '_> {
             conflict_paths: paths(&plan.conflicts),
             merged: plan.merged.len() as u64,
             merged_paths: paths(&plan.merged),
+            ..JoinedFields::default()
         }
     }
 
@@ -544,7 +567,8 @@ fn extents(tree: &Tree<'_, Arrival<'_>>, file: &history::Entry) -> Result<Vec<hi
     Ok(extents)
 }
 
-/// Each attribute as theirs has it where theirs changed it, else as mine has it; but that of the inbox is joined.
+/// Each attribute as theirs has it where theirs changed it, else as mine has it; but those of the inbox, of erasures and of the rule for snapshots
+/// are joined.
 fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrList {
     use std::collections::BTreeMap;
     let [base, mine, theirs] =
@@ -555,13 +579,15 @@ fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrLi
         if was == other {
             continue;
         }
-        let value = match name == INBOX_STATE && was != own {
+        let [base, mine, theirs] = [was, own, other].map(|value| value.map(Vec::as_slice));
+        let value = match was != own {
             // Both took deposits in.                                                              [12.6.4]
-            true => {
-                let [was, own, other] = [was, own, other].map(|value| value.map(Vec::as_slice));
-                inbox_state::joined(was, own, other)
-            }
-            false => other.cloned(),
+            true if name == INBOX_STATE => inbox_state::joined(base, mine, theirs),
+            // Both erased something.                                                              [6.11.7]
+            true if name == ERASURES => Erasures::joined(mine, theirs),
+            // Both set a rule for snapshots.                                                      [6.10.6]
+            true if name == SHARED_RETENTION => SharedRetention::joined(mine, theirs),
+            _ => other.cloned(),
         };
         match value {
             Some(value) => joined.insert(name.clone(), value),

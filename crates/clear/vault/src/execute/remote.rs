@@ -105,6 +105,7 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let fence = (*number, now_s());
             change_state(session, *remote, |state| RemoteState { fence, ..state }).map(Into::into)
         }
+        RemoteRequest::NotePruned { remote } => note_pruned(session, *remote).map(Into::into),
         RemoteRequest::Publication {
             remote,
             number,
@@ -242,6 +243,7 @@ fn text(bytes: &[u8]) -> Result<String> {
 
 fn list(session: &Session) -> Result<Response> {
     let is_copied = copied::is_copied(session)?;
+    let has_erased = session.filesystem().remotes_to_prune()?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
     for row in reader.remotes()? {
@@ -263,9 +265,19 @@ fn list(session: &Session) -> Result<Response> {
             needs: state.needs,
             needs_since_s: state.needs_since_s,
             is_copied,
+            has_erased: has_erased.contains(&row.number),
         });
     }
     Ok(all.into())
+}
+
+/// Notes that what was erased is gone from a remote. What did not fit one publication is retired by the next.       [6.11.11]
+fn note_pruned(session: &Session, remote: u64) -> Result<()> {
+    let (_, state) = remote_of(session, remote)?;
+    match (session.vault.standing_at(remote, state.joined, &[])?).is_behind() {
+        true => Ok(()),
+        false => Ok(session.filesystem().note_pruned(remote)?),
+    }
 }
 
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {

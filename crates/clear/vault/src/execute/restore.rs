@@ -18,7 +18,7 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
     RenameMode, SetAttributes, SetTime, Taken, XattrMode,
 };
-use strongroom_history::{NewRevision, RevisionId};
+use strongroom_history::{ERASURES, NewRevision, RevisionId, SHARED_RETENTION};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
@@ -475,10 +475,14 @@ impl<'s> Restorer<'s> {
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);
         let mut kept = filesystem.xattrs(caller, from.inode)?;
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
-        kept.retain(|name| !inbox_stays || name != INBOX_STATE);
+        // No restore takes back that something was erased, or a rule.                          [6.10.6] [6.11.7]
+        let stays = |name: &[u8]| {
+            let is_lasting = name == ERASURES || name == SHARED_RETENTION;
+            inbox_stays && name == INBOX_STATE || to == InodeId::ROOT && is_lasting
+        };
+        kept.retain(|name| !stays(name));
         for name in filesystem.xattrs(caller, to)? {
-            let stays = inbox_stays && name == INBOX_STATE;
-            if !stays && !kept.contains(&name) {
+            if !stays(&name) && !kept.contains(&name) {
                 filesystem.remove_xattr(caller, to, &name)?;
             }
         }

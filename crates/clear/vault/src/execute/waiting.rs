@@ -9,8 +9,8 @@ use crate::Result;
 use crate::execute::published::remote_of;
 use crate::execute::session::Session;
 
-/// Whether that remote lacks a change, or the header, or keeps old keys from going. What was only moved to other segments waits for the
-/// next change.
+/// Whether that remote lacks a change, or the header, or keeps old keys or erased content from going. What was only moved to other segments
+/// waits for the next change.
 pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
     let filesystem = session.filesystem();
     let (_, state) = remote_of(session, remote)?;
@@ -24,5 +24,15 @@ pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
         || !is_published
         || header != state.header
         || session.vault.rotation_needs_push(remote, state.joined)?
-        || filesystem.changed_since_revision(1)? != Some(0))
+        || filesystem.changed_since_revision(1)? != Some(0)
+        || !state.keeps && has_erased(session, remote, state.joined)?)
+}
+
+/// Whether segments are live there that are gone here since content was erased.                                    [6.11.11]
+fn has_erased(session: &Session, remote: u64, joined: u64) -> Result<bool> {
+    if !session.filesystem().remotes_to_prune()?.contains(&remote) {
+        return Ok(false);
+    }
+    let standing = session.vault.standing_at(remote, joined, &[])?;
+    Ok(!standing.retired_segments.is_empty())
 }

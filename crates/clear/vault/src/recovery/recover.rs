@@ -23,7 +23,7 @@ use strongroom_segments::{
 };
 
 use crate::clock::now_s;
-use crate::execute::history::RETENTION;
+use crate::execute::history::{FOLLOWS, RETENTION};
 use crate::execute::verify::intents_problem;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
@@ -422,6 +422,7 @@ fn rebuild(
     let mut inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
         told(RecoverProgress::Segments(bytes, total));
     })?;
+    let is_clone = matches!(source, Source::Remote(_));
     let unnamed = match source {
         Source::Folder => Unnamed::LostAndFound,
         Source::Remote(left) => {
@@ -460,7 +461,7 @@ fn rebuild(
     }
     .run(revisions)?;
     known_records::see(&store, keyring, Access::ReadWrite)?;
-    keep_every_snapshot(&store).map_err(strongroom_filesystem::Error::from)?;
+    keep_every_snapshot(&store, is_clone).map_err(strongroom_filesystem::Error::from)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
     report.files.extend(intents_given_up(folder, trial));
     let aside = match trial {
@@ -477,11 +478,14 @@ fn rebuild(
     Ok(())
 }
 
-/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes.
-///                                                                                                         [6.10.4]
-fn keep_every_snapshot(store: &Store) -> metadata::Result<()> {
+/// The rule for snapshots was in the database that is lost, or is in that of another device: until one is set, nothing goes. On a new
+/// device a shared one counts.                                                                    [6.10.4] [6.10.7]
+fn keep_every_snapshot(store: &Store, is_clone: bool) -> metadata::Result<()> {
     let mut writer = store.lock();
     writer.put_setting(RETENTION, &Retention::EVERYTHING.encode())?;
+    if is_clone {
+        writer.put_setting(FOLLOWS, &[1])?;
+    }
     writer.commit().map(drop)
 }
 

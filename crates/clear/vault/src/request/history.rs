@@ -38,6 +38,8 @@ pub(crate) enum HistoryRequest {
         message: Option<String>,
     },
     Retention,
+    /// The rule that was set last, on whichever device: a `HistoryResponse::Retention`.
+    SharedRetention,
     /// `rule`: as `Retention::encode` makes it.
     SetRetention {
         rule: Vec<u8>,
@@ -66,6 +68,7 @@ impl HistoryRequest {
             Self::List { .. }
                 | Self::Differences { .. }
                 | Self::Retention
+                | Self::SharedRetention
                 | Self::HeldAlone { .. }
                 | Self::EachHeldAlone { .. }
                 | Self::Usage

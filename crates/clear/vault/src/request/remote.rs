@@ -59,6 +59,10 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         number: u64,
     },
+    /// Notes that erased content is gone from that remote, unless something is left to retire there.
+    NotePruned {
+        remote: u64,
+    },
     /// Takes in publication `number` of that remote: the next one, or of a remote of which nothing was read any one.
     Publication {
         remote: u64,
@@ -251,6 +255,8 @@ pub(crate) struct RemoteFields {
     pub(crate) needs_since_s: u64,
     /// Another copy of the folder may act as the same device: this one has to become a new one before it publishes anything.
     pub(crate) is_copied: bool,
+    /// Content was erased here that it may still have: everything that is not live goes at once.
+    pub(crate) has_erased: bool,
 }
 
 impl std::fmt::Debug for RemoteFields {
@@ -400,6 +406,12 @@ pub(crate) struct JoinedFields {
     pub(crate) merged: u64,
     /// and the paths of some of them.
     pub(crate) merged_paths: Vec<Vec<u8>>,
+    /// Sealed bytes of content that another device erased and that were erased here, too;
+    pub(crate) erased_bytes: u64,
+    /// those that stay, because something here still needs them;
+    pub(crate) unerased_bytes: u64,
+    /// and why this failed, if it did.
+    pub(crate) erase_problem: String,
 }
 
 /// A publication that was taken in, or why it was not.

@@ -1,9 +1,11 @@
 //! Content that one device erased, or moved, before another had it.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
-use strongroom::filesystem::RenameMode;
-use strongroom::{GoOn, NewRevision, SystemRandom, Vault};
+use strongroom::filesystem::{Error as FileError, RenameMode, XattrMode};
+use strongroom::{Error, GoOn, Links, NewRevision, Removal, SystemRandom, Vault};
 use strongroom_format::hex;
 use strongroom_sync::{object_hash, publication_name, seal_publication};
 
@@ -167,4 +169,300 @@ fn content_that_does_not_open_where_others_moved_it_stays_where_it_is() {
     devices.sync(0);
     forget_history(one);
     assert_eq!(one.read("/stays").unwrap(), content(1 << 20, 2));
+}
+
+/// The attribute of the root directory that says what was erased. [6.11.7]
+const ERASURES: &str = "trusted.strongroom.erased";
+
+const SECRET: usize = 400_000;
+
+fn tagged(vault: &Vault, tag: &str) {
+    let new = NewRevision {
+        tags: vec![tag.to_owned()],
+        ..NewRevision::default()
+    };
+    vault.take_revision(&new).unwrap().unwrap();
+}
+
+/// Sealed bytes of the content of `/secret`, which all devices get with a snapshot: those in the middle of the one long segment that came
+/// with it. They are the same wherever that content lies.
+fn publish_secret(devices: &Devices) -> Vec<u8> {
+    let folder = remote(devices).join("segments");
+    let names = || -> BTreeSet<PathBuf> {
+        let listed = fs::read_dir(&folder).unwrap();
+        listed.map(|entry| entry.unwrap().path()).collect()
+    };
+    devices.settle();
+    let before = names();
+    let one = &devices.vaults[0];
+    one.write("/secret", content(SECRET, 77)).unwrap();
+    tagged(one, "both");
+    devices.settle();
+    let new = names().difference(&before).cloned().collect::<Vec<_>>();
+    let longest = new.iter().max_by_key(|path| path.metadata().unwrap().len());
+    let bytes = fs::read(longest.unwrap()).unwrap();
+    assert!(bytes.len() >= SECRET);
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].to_vec()
+}
+
+fn remote(devices: &Devices) -> PathBuf {
+    devices.place.directory.path().join("remote")
+}
+
+/// Whether a file in that folder has these bytes.
+fn holds(folder: &Path, sample: &[u8]) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        match kind.is_dir() {
+            true => holds(&entry.path(), sample),
+            // A file may go meanwhile, and a socket cannot be read.
+            false if kind.is_file() => fs::read(entry.path())
+                .is_ok_and(|bytes| bytes.windows(sample.len()).any(|part| part == sample)),
+            false => false,
+        }
+    })
+}
+
+fn in_snapshot(vault: &Vault, tag: &str) -> Result<Vec<u8>, Error> {
+    vault.read(format!("/.history/t:{tag}/secret"))
+}
+
+fn is_erased(vault: &Vault, tag: &str) -> bool {
+    let read = in_snapshot(vault, tag);
+    matches!(read, Err(Error::File(FileError::Erased { .. })))
+}
+
+/// One device removes and erases the secret; nobody else knows yet.
+fn erase_secret(one: &Vault) {
+    one.remove_file("/secret").unwrap();
+    let erased = one.erase("/secret", false).unwrap();
+    assert!(erased.bytes >= SECRET as u64, "{erased:?}");
+    assert_eq!(erased.segments_left, 0, "{erased:?}");
+}
+
+/// Goal: what one device erases leaves the remote with its next push, and every other device with its next pull, also one that changed
+/// other things meanwhile; a device that comes later is told that it was erased. Method: three devices with a snapshot, and one that is
+/// cloned afterwards; sealed bytes of the content are looked for in all files.
+/// Failed before the content stayed at the other devices for ever, and at the remote for a week at least.
+#[test]
+fn what_one_device_erases_leaves_the_remote_and_the_other_devices() {
+    let mut devices = Devices::new(3, |vault| {
+        vault.write("/kept", content(100_000, 78)).unwrap();
+    });
+    let sample = publish_secret(&devices);
+    let folders = [0, 1, 2].map(|number| devices.folder(number));
+    let remote = remote(&devices);
+    for folder in folders.iter().chain([&remote]) {
+        assert!(holds(folder, &sample), "{}", folder.display());
+    }
+    devices.vaults[2].write("/by three", b"three").unwrap();
+    erase_secret(&devices.vaults[0]);
+    assert!(!holds(&folders[0], &sample));
+    assert!(holds(&remote, &sample));
+    devices.sync(0);
+    assert!(!holds(&remote, &sample));
+    for number in [1, 2] {
+        let pulled = devices.sync(number).pulled;
+        assert!(pulled.erased_bytes >= SECRET as u64, "{pulled:?}");
+        assert_eq!(pulled.unerased_bytes, 0, "{pulled:?}");
+        assert!(pulled.erase_problems.is_empty(), "{pulled:?}");
+        assert!(!holds(&folders[number], &sample), "device {number}");
+        assert!(!holds(&remote, &sample), "device {number}");
+    }
+    devices.add(3);
+    devices.settle();
+    for vault in &devices.vaults {
+        assert!(is_erased(vault, "both"));
+        let kept = vault.read("/.history/t:both/kept").unwrap();
+        assert_eq!(kept, content(100_000, 78));
+    }
+    devices.assert_same();
+    devices.assert_at_rest();
+    assert!(!holds(&remote, &sample));
+}
+
+/// Goal: content that another device wrote meanwhile stays, and what it replaced goes all the same. Method: one device erases a file that
+/// another one writes before it learns of that.
+#[test]
+fn what_another_device_wrote_meanwhile_stays_and_what_was_erased_goes() {
+    let devices = Devices::new(2, |_| {});
+    let sample = publish_secret(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    two.write("/secret", content(100_000, 5)).unwrap();
+    erase_secret(one);
+    devices.sync(0);
+    devices.settle();
+    for vault in [one, two] {
+        assert_eq!(vault.read("/secret").unwrap(), content(100_000, 5));
+        assert!(is_erased(vault, "both"));
+    }
+    for folder in [devices.folder(0), devices.folder(1), remote(&devices)] {
+        assert!(!holds(&folder, &sample), "{}", folder.display());
+    }
+    devices.assert_same();
+    devices.assert_at_rest();
+}
+
+/// Goal: the content goes from snapshots too that another device took before it learned of the erasure, and stays where that device has
+/// it in another file, which it says. Method: one device erases two files; another one has copied one of them, and taken a snapshot.
+#[test]
+fn snapshots_of_meanwhile_lose_the_content_and_other_files_keep_it() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/other", content(300_000, 79)).unwrap();
+    });
+    let sample = publish_secret(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    two.write("/copy", content(300_000, 79)).unwrap();
+    tagged(two, "own");
+    erase_secret(one);
+    one.remove_file("/other").unwrap();
+    one.erase("/other", false).unwrap();
+    devices.sync(0);
+    let pulled = devices.sync(1).pulled;
+    assert!(pulled.erased_bytes >= SECRET as u64, "{pulled:?}");
+    assert!(pulled.unerased_bytes >= 300_000, "{pulled:?}");
+    devices.settle();
+    for vault in [one, two] {
+        assert_eq!(vault.read("/copy").unwrap(), content(300_000, 79));
+        assert!(is_erased(vault, "both") && is_erased(vault, "own"));
+    }
+    assert!(!holds(&devices.folder(1), &sample));
+    assert!(!holds(&remote(&devices), &sample));
+    devices.assert_same();
+    devices.assert_at_rest();
+}
+
+/// Goal: two devices that erase at the same time both erase what the other did. Method: each erases a file of its own before either syncs.
+#[test]
+fn two_devices_that_erase_at_the_same_time_erase_both() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/other", content(300_000, 79)).unwrap();
+    });
+    let sample = publish_secret(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    erase_secret(one);
+    two.remove_file("/other").unwrap();
+    assert!(two.erase("/other", false).unwrap().bytes >= 300_000);
+    devices.settle();
+    for vault in [one, two] {
+        assert!(is_erased(vault, "both"));
+        assert!(vault.read("/.history/t:both/other").is_err());
+    }
+    assert!(!holds(&devices.folder(1), &sample));
+    assert!(!holds(&remote(&devices), &sample));
+    devices.assert_same();
+    devices.assert_at_rest();
+}
+
+/// Goal: an erasure that came is carried out also if the process ends right after the pull has shown it. Method: a vault gets the attribute
+/// that a pull would bring, and is closed before anything is erased; the next opening erases.
+#[test]
+fn an_erasure_that_came_is_carried_out_by_the_next_opening() {
+    let mut devices = Devices::new(2, |_| {});
+    let sample = publish_secret(&devices);
+    erase_secret(&devices.vaults[0]);
+    let noted = devices.vaults[0].xattr("/", Links::Stay, ERASURES).unwrap();
+    let two = &devices.vaults[1];
+    two.remove_file("/secret").unwrap();
+    two.set_xattr("/", Links::Stay, ERASURES, noted, XattrMode::Set)
+        .unwrap();
+    two.sync().unwrap();
+    assert!(in_snapshot(two, "both").is_ok());
+    devices.open_quietly(1);
+    let folder = devices.folder(1);
+    assert!(!holds(&folder, &sample));
+    assert!(is_erased(&devices.vaults[1], "both"));
+    devices.settle();
+    assert!(!holds(&remote(&devices), &sample));
+    devices.assert_same();
+}
+
+/// Goal: a push that is stopped anywhere leaves what the next one does. Method: it is stopped at each of its steps in turn, until one comes
+/// to its end.
+#[test]
+fn a_push_of_an_erasure_that_is_stopped_anywhere_is_ended_by_the_next() {
+    let devices = Devices::new(2, |_| {});
+    let sample = publish_secret(&devices);
+    let one = &devices.vaults[0];
+    erase_secret(one);
+    let mut ended = false;
+    for stop in 0..100 {
+        let mut calls = 0;
+        let pushed = one.push(NAME, &mut |_| {
+            calls += 1;
+            match calls > stop {
+                true => GoOn::No,
+                false => GoOn::Yes,
+            }
+        });
+        match pushed {
+            Ok(_) => {
+                ended = true;
+                break;
+            }
+            Err(error) => assert!(matches!(error, Error::RemoteStopped), "{error}"),
+        }
+    }
+    assert!(ended);
+    assert!(!holds(&remote(&devices), &sample));
+    devices.settle();
+    assert!(!holds(&devices.folder(1), &sample));
+    devices.assert_same();
+    devices.assert_at_rest();
+}
+
+/// Goal: a device that has let content go, and was away, loses nothing that it needs; what was erased goes once it has followed. Method: one
+/// device lets everything go; another one erases a part and pushes; the first comes back.
+#[test]
+fn what_a_device_needs_that_let_content_go_stays_until_it_has_followed() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/kept", content(100_000, 78)).unwrap();
+    });
+    let sample = publish_secret(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    let gone = two.evict(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(gone.bytes >= SECRET as u64, "{gone:?}");
+    erase_secret(one);
+    devices.sync(0);
+    assert!(holds(&remote(&devices), &sample));
+    assert_eq!(two.read("/kept").unwrap(), content(100_000, 78));
+    devices.settle();
+    devices.settle();
+    assert!(!holds(&remote(&devices), &sample));
+    assert!(!holds(&devices.folder(1), &sample));
+    assert!(is_erased(two, "both"));
+    devices.assert_same();
+}
+
+/// Goal: nothing goes from a remote where this device is to remove nothing, and everything from the others. Method: two remotes, one of
+/// them kept.
+#[test]
+fn where_nothing_is_to_be_removed_erased_content_stays_at_the_remote() {
+    let devices = Devices::new(1, |_| {});
+    let kept = devices.place.directory.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    let one = &devices.vaults[0];
+    let address = format!("folder:{}", kept.display());
+    one.add_remote_with("kept", &address, Removal::Never)
+        .unwrap();
+    let sample = publish_secret(&devices);
+    one.push("kept", &mut |_| GoOn::Yes).unwrap();
+    erase_secret(one);
+    for _ in 0..2 {
+        one.push("kept", &mut |_| GoOn::Yes).unwrap();
+    }
+    assert!(holds(&kept, &sample));
+    assert!(holds(&remote(&devices), &sample));
+    devices.sync(0);
+    assert!(!holds(&remote(&devices), &sample));
 }

@@ -14,6 +14,7 @@ mod observed;
 mod on_demand;
 mod pairing;
 mod prune;
+mod retention;
 mod sparse;
 mod storm;
 #[path = "../support/mod.rs"]
