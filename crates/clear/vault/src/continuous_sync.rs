@@ -309,6 +309,10 @@ impl Running {
                 continue;
             }
             let done = round(&vault, place, looks || fails, polls, ending, &self.told);
+            // Idle polls stored nothing of that.
+            if is_last && let Some(looked) = place.looked {
+                vault.note_contact(place.number, seconds_at(looked), true)?;
+            }
             // Somebody may have removed the remote meanwhile: that ends nothing for the others.
             match done.and_then(|done| place.rests(&vault).map(|()| done)) {
                 Ok((is_waiting, report)) => {
@@ -363,6 +367,11 @@ impl Running {
         }
         Ok(())
     }
+}
+
+fn seconds_at(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Whether it passes when what goes on here, or on another device, has ended.

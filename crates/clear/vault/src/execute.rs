@@ -23,6 +23,7 @@ mod publish;
 pub(crate) mod published;
 mod push_turn;
 pub(crate) mod remote;
+mod remote_status;
 mod remove_tree;
 pub(crate) mod restore;
 pub(crate) mod rotation;

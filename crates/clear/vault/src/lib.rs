@@ -93,6 +93,7 @@ mod receive;
 #[doc(hidden)]
 pub mod records;
 mod recovery;
+mod remote_status;
 mod remote_turn;
 mod remotes;
 mod request;
@@ -155,6 +156,7 @@ pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
 pub use recovery::verify::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
+pub use remote_status::{DevicePublication, RemoteStatus};
 pub use remotes::{RemoteInfo, RemoteProgress, RemoteReport, Removal};
 pub use request::hash::{ContentHash, EqualContents, HashedContent, NamedContent};
 pub use request::history::{Restored, RevisionInfo};

@@ -208,6 +208,7 @@ impl Vault {
                         self.bring_pinned()?;
                     }
                     self.say_needs_if_it_hears(row.number, remote)?;
+                    self.note_contact(row.number, now_s(), reached == Reached::Now)?;
                     return Ok(match pulled {
                         Pulled::NothingNew => Look::Known { last: row.last, at },
                         _ => Look::Lists,

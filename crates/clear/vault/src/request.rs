@@ -40,13 +40,13 @@ pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
 use crate::request::remote::{
     DepositFields, JoinedFields, LoginFields, PublicationFields, PushFields, RemoteFields,
-    RemoteRequest, SegmentFields, VaultObject,
+    RemoteRequest, SegmentFields, StatusFields, VaultObject,
 };
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 36;
+pub(crate) const PROTOCOL: u32 = 37;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -377,6 +377,7 @@ responses! {
     Joined(JoinedFields),
     Login(Option<LoginFields>),
     Deposit(DepositFields),
+    RemoteStatus(StatusFields),
     ;
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,

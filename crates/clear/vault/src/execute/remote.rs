@@ -34,6 +34,7 @@ use crate::execute::published::{
     change, change_state, found_by, is_left_out, is_whole, missing, put_published, remote_of, rows,
     segment_files,
 };
+use crate::execute::remote_status;
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
 use crate::incoming::epoch_of;
@@ -126,6 +127,12 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         }
         RemoteRequest::ChangesMark => Ok(session.filesystem().changes_mark().into()),
         RemoteRequest::IsWaiting { remote } => is_waiting(session, *remote).map(Into::into),
+        RemoteRequest::Status { remote } => remote_status::status(session, *remote).map(Into::into),
+        RemoteRequest::NoteContact {
+            remote,
+            at_s,
+            stores,
+        } => remote_status::note_contact(session, *remote, *at_s, *stores).map(Into::into),
         RemoteRequest::TakeHeader { header, needed } => {
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
@@ -469,8 +476,12 @@ fn publication(
             true => body.number,
             false => state.joined,
         },
+        contact_s: now_s(),
         ..state.clone()
-    };
+    }
+    .having_read(body);
+    let contacts = &session.vault.contacts;
+    contacts.lock().insert(remote, next.contact_s);
     let retired = Retired::of(session, remote, body)?;
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
@@ -486,6 +497,7 @@ fn publication(
         let other = RemoteState {
             needs: state.needs,
             needs_since_s: state.needs_since_s,
+            contact_s: state.contact_s,
             ..now
         };
         if other != state {

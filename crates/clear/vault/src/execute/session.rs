@@ -68,6 +68,8 @@ pub(crate) struct OpenVault {
     /// Held while what came from a remote is joined: one after the other.
     pub(crate) joining: Mutex<()>,
     pub(crate) push_turns: Arc<PushTurns>,
+    /// When remotes answered last, by their numbers, in seconds since 1970: idle polls too, of which nothing is stored.
+    pub(crate) contacts: Mutex<HashMap<u64, u64>>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -101,6 +103,7 @@ impl OpenVault {
             sessions: AtomicU64::default(),
             joining: Mutex::new(()),
             push_turns: Arc::default(),
+            contacts: Mutex::default(),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),

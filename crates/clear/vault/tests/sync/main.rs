@@ -15,6 +15,7 @@ mod on_demand;
 mod pairing;
 mod prune;
 mod sparse;
+mod status;
 mod storm;
 #[path = "../support/mod.rs"]
 mod support;
