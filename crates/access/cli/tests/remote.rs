@@ -506,6 +506,66 @@ fn what_is_known_of_a_remote_is_shown() {
     assert!(!place.done(&["info", "v"]).contains("stick"));
 }
 
+/// Goal: the name of a device stands beside its id wherever people see that, and in JSON; a name that deceives is refused. Method: a device
+/// with a name has a conflict copy.
+#[test]
+fn the_name_of_a_device_is_shown_beside_its_id() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let shown = place.keyed(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&shown).unwrap()
+    };
+    let devices = json(&["device", "list", "w"])["devices"].clone();
+    let is_this = |one: &&serde_json::Value| one["this"] == true;
+    let this = devices.as_array().unwrap().iter().find(is_this).unwrap();
+    assert!(this["name"].is_null(), "{this}");
+    let id = this["device"].as_str().unwrap();
+    for wrong in ["a\u{202e}b", "a\"b", &"n".repeat(65)] {
+        place.keyed_fails(1, &["device", "rename", "w", id, wrong]);
+    }
+    let unknown = place.keyed_fails(1, &["device", "rename", "w", "zz", "laptop"]);
+    assert!(unknown.contains("device list"), "{unknown}");
+    let renamed = json(&["device", "rename", "w", &id[..12], "Anna's laptop"]);
+    let expected = serde_json::json!({ "device": id, "name": "Anna's laptop" });
+    assert_eq!(renamed, expected);
+    for (name, vault) in [("theirs", "v"), ("mine", "w")] {
+        fs::write(place.path("letter"), name).unwrap();
+        place.keyed(&["put", "letter", &format!("{vault}:/")]);
+        place.keyed(&["sync", vault]);
+    }
+    place.keyed(&["sync", "v"]);
+    let named = format!("{id} \"Anna's laptop\"");
+    let listed = place.keyed(&["device", "list", "v"]);
+    assert!(
+        listed.contains(&format!("{named}, added in record ")),
+        "{listed}"
+    );
+    for command in [&["info", "v"][..], &["remote", "list", "v"]] {
+        let shown = place.keyed(command);
+        assert!(
+            shown.contains(&format!("device       {named}, ")),
+            "{shown}"
+        );
+    }
+    let conflicts = place.keyed(&["conflicts", "v"]);
+    let short = format!("(device {} \"Anna's laptop\", 20", &id[..8]);
+    assert!(conflicts.contains(&short), "{conflicts}");
+    assert!(
+        conflicts.contains(&format!("(conflict, {}, ", &id[..8])),
+        "{conflicts}"
+    );
+    let conflict = json(&["conflicts", "v"])["conflicts"][0].clone();
+    assert_eq!(conflict["device_name"], "Anna's laptop");
+    // Without a secret nobody knows it.
+    assert!(!place.done(&["device", "list", "v"]).contains("laptop"));
+    let taken = place.keyed(&["device", "rename", "v", id, ""]);
+    assert_eq!(taken, format!("device {id} has no name now\n"));
+    assert!(json(&["conflicts", "v"])["conflicts"][0]["device_name"].is_null());
+}
+
 /// Goal: the options are known where something moves, and refused where nothing would. What they do is counted in the library's tests.
 #[test]
 fn limits_on_bandwidth_are_options_of_what_moves() {

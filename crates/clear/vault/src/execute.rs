@@ -11,6 +11,7 @@ pub(crate) mod carry_out;
 pub(crate) mod content;
 mod copied;
 mod deposits;
+mod device_names;
 mod evict;
 pub(crate) mod hash;
 pub(crate) mod history;

@@ -40,6 +40,8 @@ pub struct RemoteStatus {
 pub struct DevicePublication {
     /// The id of the device, as `Member` has it.
     pub device: String,
+    /// What people call it.
+    pub name: Option<String>,
     /// Whether it is the device that this copy of the vault acts as.
     pub is_this: bool,
     /// The number of the publication.
@@ -87,6 +89,7 @@ impl Vault {
                 let mut devices = members.iter().filter(|member| member.is_device);
                 let member = devices.find(|member| member.id == device)?;
                 Some(DevicePublication {
+                    name: member.name.clone(),
                     is_this: member.is_this,
                     device,
                     number: *number,

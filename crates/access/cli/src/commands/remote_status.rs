@@ -5,6 +5,7 @@ use strongroom::{DevicePublication, RemoteStatus, Removal, Vault};
 
 use crate::terminal::failure::Result;
 use crate::terminal::output::{counted, show_bytes};
+use crate::terminal::printable::with_name;
 use crate::terminal::time::{json_time, seconds, text_time};
 
 /// The state of each remote of the vault.
@@ -20,6 +21,7 @@ pub(super) fn status_json(status: &RemoteStatus) -> Value {
     let device = |one: &DevicePublication| {
         json!({
             "device": one.device,
+            "name": one.name,
             "this": one.is_this,
             "publication": one.number,
             "time": json_time(seconds(one.time_s)),
@@ -72,7 +74,7 @@ pub(super) fn status_lines(status: &RemoteStatus) -> Vec<String> {
     });
     for one in status.newest.iter().filter(|one| !one.is_this) {
         let time = text_time(seconds(one.time_s));
-        let (device, number) = (&one.device, one.number);
+        let (device, number) = (with_name(&one.device, one.name.as_deref()), one.number);
         lines.push(format!(
             "device       {device}, publication {number}, {time}"
         ));

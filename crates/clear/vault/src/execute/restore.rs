@@ -20,6 +20,7 @@ use strongroom_filesystem::{
 };
 use strongroom_history::{NewRevision, RevisionId};
 
+use crate::device_name::device_of;
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::inbox_state::{INBOX_STATE, InboxState};
@@ -475,10 +476,14 @@ impl<'s> Restorer<'s> {
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);
         let mut kept = filesystem.xattrs(caller, from.inode)?;
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
-        kept.retain(|name| !inbox_stays || name != INBOX_STATE);
+        // Devices are called now what they are called now.                                                    [1.12.4]
+        let names_stay = to == InodeId::ROOT;
+        let stays = |name: &[u8]| {
+            inbox_stays && name == INBOX_STATE || names_stay && device_of(name).is_some()
+        };
+        kept.retain(|name| !stays(name));
         for name in filesystem.xattrs(caller, to)? {
-            let stays = inbox_stays && name == INBOX_STATE;
-            if !stays && !kept.contains(&name) {
+            if !stays(&name) && !kept.contains(&name) {
                 filesystem.remove_xattr(caller, to, &name)?;
             }
         }

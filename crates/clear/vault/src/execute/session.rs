@@ -18,6 +18,7 @@ use strongroom_metadata::SegmentNumber;
 use strongroom_sync::{object_hash, open_publication};
 
 use crate::execute::backup::Backup;
+use crate::execute::device_names::give_names;
 use crate::execute::locks::Locks;
 use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
@@ -268,7 +269,10 @@ impl OpenVault {
 
     /// What the vault is, and where it is shown now.
     pub(crate) fn information(&self) -> Result<Information> {
+        let mut members = self.information.lock().members.clone();
+        give_names(&self.filesystem, &mut members);
         Ok(Information {
+            members,
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),

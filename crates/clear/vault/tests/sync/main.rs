@@ -10,6 +10,7 @@ mod hostile;
 mod keys;
 mod kinds;
 mod let_go;
+mod names;
 mod observed;
 mod on_demand;
 mod pairing;
