@@ -453,6 +453,7 @@ mod tests {
     use strongroom_crypto::{KeyFile, Random, Secret, SystemRandom};
     use strongroom_filesystem::Background;
     use strongroom_remote::{Created, Listed, ObjectName};
+    use strongroom_sync::RemoteState;
 
     use super::*;
     use crate::clock::Moment;
@@ -721,6 +722,46 @@ mod tests {
         }
         let pushed = ["stick 0 down 1 up"; 2];
         assert_eq!(scene.events(), pushed);
+    }
+
+    /// What is stored of the first remote.
+    fn stored(vault: &Vault) -> (strongroom_metadata::Remote, RemoteState) {
+        let filesystem = vault.filesystem().unwrap();
+        let reader = filesystem.engine().reader().unwrap();
+        let row = reader.remotes().unwrap().remove(0);
+        let state = RemoteState::decode(&row.state).unwrap();
+        (row, state)
+    }
+
+    /// Goal: a look that finds nothing stores nothing, however old the last answer is that is stored; the owner knows of the answer, and the end
+    /// of the sync stores it. Method: the stored time is put back.                                                     (1)
+    #[test]
+    fn an_answer_to_an_idle_look_is_known_at_once_and_stored_at_the_end() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let vault = scene.devices[0].vault.clone();
+        let (row, mut state) = stored(&vault);
+        state.contact_s -= 24 * 60 * 60;
+        let put_back = strongroom_metadata::Remote {
+            state: state.encode(),
+            ..row
+        };
+        let filesystem = vault.filesystem().unwrap();
+        let change = filesystem.change_remotes(|writer| writer.put_remote(&put_back));
+        change.unwrap();
+        drop(filesystem);
+        scene.look(0);
+        let before = commits(&vault);
+        for _ in 0..10 {
+            scene.look(0);
+        }
+        assert_eq!(commits(&vault), before);
+        assert_eq!(stored(&vault).1.contact_s, state.contact_s);
+        let known = vault.remote_status("stick").unwrap().contact_s;
+        assert!(known > Some(state.contact_s), "{known:?}");
+        scene.ending = Ending::finishing();
+        scene.look(0);
+        assert!(stored(&vault).1.contact_s > state.contact_s);
     }
 
     #[test]

@@ -176,7 +176,6 @@ impl Vault {
             match ended {
                 Ok(Ended::Done) => {
                     self.say_needs_if_it_hears(row.number, remote)?;
-                    self.note_contact(row.number, now_s(), true)?;
                     return Ok((report, pruned));
                 }
                 Ok(Ended::Again) => {}
