@@ -34,6 +34,7 @@ mod placing;
 mod put;
 mod recover;
 mod remote;
+mod remote_status;
 mod remove;
 mod repair;
 mod retention;

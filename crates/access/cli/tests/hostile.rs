@@ -186,6 +186,12 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "device list" => bare(&[&[v], &["--json", v], &[no_local]]),
         "device add" => with(&[&[v, EVIL], &["--json", v, EVIL], &[v], &[no_local]]),
         "device remove" => with(&[&[v, EVIL], &[no_local]]),
+        "device rename" => with(&[
+            &[v, EVIL, "name"],
+            &["--json", v, EVIL, "name"],
+            &[v, "0", EVIL],
+            &[no_local, "0", "name"],
+        ]),
         "device accept" => with(&[&[v], &[no_local]]),
         "device compare" => with(&[&[v], &["--json", v], &[no_local]]),
         "remote add" => with(&[

@@ -449,6 +449,123 @@ fn two_devices_compare_what_a_remote_has_shown_them() {
     assert_ne!(of_v.1, of_w.1);
 }
 
+/// Goal: `info` and `remote list` say what waits for a remote and who pushed last, without asking it, and only to who may know it.
+#[test]
+fn what_is_known_of_a_remote_is_shown() {
+    let (place, url) = kept();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let shown = place.keyed(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&shown).unwrap()
+    };
+    assert_eq!(json(&["info", "v"])["remotes"], serde_json::json!([]));
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let listed = place.keyed(&["remote", "list", "v"]);
+    for line in [
+        "published    nothing yet\n",
+        "to push      2 files, ",
+        "contact      not known\n",
+    ] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    for vault in ["v", "w", "v", "w"] {
+        place.keyed(&["sync", vault]);
+    }
+    place.keyed(&["evict", "v"]);
+    fs::write(place.path("second"), "another one").unwrap();
+    place.keyed(&["put", "second", "v:/"]);
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    let one = json(&["remote", "list", "v"])["remotes"][0].clone();
+    assert_eq!(json(&["info", "v"])["remotes"][0], one);
+    assert_eq!(
+        (&one["name"], &one["waiting"]),
+        (&"stick".into(), &true.into())
+    );
+    assert_eq!(one["waiting_files"], 1, "{one}");
+    assert!(one["waiting_bytes"].as_u64() > Some(0), "{one}");
+    assert!(one["away_bytes"].as_u64() > Some(100_000), "{one}");
+    assert_eq!(one["only_there_bytes"], one["away_bytes"]);
+    assert!(one["last_contact"].is_string(), "{one}");
+    let devices = one["devices"].as_array().unwrap();
+    let others = devices.iter().filter(|one| one["this"] == false);
+    let others: Vec<&str> = others.map(|one| one["device"].as_str().unwrap()).collect();
+    assert_eq!((devices.len(), others.len()), (2, 1), "{one}");
+    let listed = place.keyed(&["remote", "list", "v"]);
+    assert!(listed.contains("to push      1 file, "), "{listed}");
+    assert!(listed.contains("all of it only there"), "{listed}");
+    let other = format!("device       {}", others[0]);
+    assert!(listed.contains(&other), "{listed}");
+    let shown = place.keyed(&["info", "v"]);
+    assert!(shown.contains("remote       stick  folder:"), "{shown}");
+    assert!(shown.contains(&other), "{shown}");
+    // Without a secret nothing of it is known.
+    let public: serde_json::Value =
+        serde_json::from_str(&place.done(&["info", "v", "--json"])).unwrap();
+    assert!(public["remotes"].is_null(), "{public}");
+    assert!(!place.done(&["info", "v"]).contains("stick"));
+}
+
+/// Goal: the name of a device stands beside its id wherever people see that, and in JSON; a name that deceives is refused. Method: a device
+/// with a name has a conflict copy.
+#[test]
+fn the_name_of_a_device_is_shown_beside_its_id() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let shown = place.keyed(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&shown).unwrap()
+    };
+    let devices = json(&["device", "list", "w"])["devices"].clone();
+    let is_this = |one: &&serde_json::Value| one["this"] == true;
+    let this = devices.as_array().unwrap().iter().find(is_this).unwrap();
+    assert!(this["name"].is_null(), "{this}");
+    let id = this["device"].as_str().unwrap();
+    for wrong in ["a\u{202e}b", "a\"b", &"n".repeat(65)] {
+        place.keyed_fails(1, &["device", "rename", "w", id, wrong]);
+    }
+    let unknown = place.keyed_fails(1, &["device", "rename", "w", "zz", "laptop"]);
+    assert!(unknown.contains("device list"), "{unknown}");
+    let renamed = json(&["device", "rename", "w", &id[..12], "Anna's laptop"]);
+    let expected = serde_json::json!({ "device": id, "name": "Anna's laptop" });
+    assert_eq!(renamed, expected);
+    for (name, vault) in [("theirs", "v"), ("mine", "w")] {
+        fs::write(place.path("letter"), name).unwrap();
+        place.keyed(&["put", "letter", &format!("{vault}:/")]);
+        place.keyed(&["sync", vault]);
+    }
+    place.keyed(&["sync", "v"]);
+    let named = format!("{id} \"Anna's laptop\"");
+    let listed = place.keyed(&["device", "list", "v"]);
+    assert!(
+        listed.contains(&format!("{named}, added in record ")),
+        "{listed}"
+    );
+    for command in [&["info", "v"][..], &["remote", "list", "v"]] {
+        let shown = place.keyed(command);
+        assert!(
+            shown.contains(&format!("device       {named}, ")),
+            "{shown}"
+        );
+    }
+    let conflicts = place.keyed(&["conflicts", "v"]);
+    let short = format!("(device {} \"Anna's laptop\", 20", &id[..8]);
+    assert!(conflicts.contains(&short), "{conflicts}");
+    assert!(
+        conflicts.contains(&format!("(conflict, {}, ", &id[..8])),
+        "{conflicts}"
+    );
+    let conflict = json(&["conflicts", "v"])["conflicts"][0].clone();
+    assert_eq!(conflict["device_name"], "Anna's laptop");
+    // Without a secret nobody knows it.
+    assert!(!place.done(&["device", "list", "v"]).contains("laptop"));
+    let taken = place.keyed(&["device", "rename", "v", id, ""]);
+    assert_eq!(taken, format!("device {id} has no name now\n"));
+    assert!(json(&["conflicts", "v"])["conflicts"][0]["device_name"].is_null());
+}
+
 /// Goal: the options are known where something moves, and refused where nothing would. What they do is counted in the library's tests.
 #[test]
 fn limits_on_bandwidth_are_options_of_what_moves() {

@@ -15,7 +15,7 @@ mod erase;
 pub(crate) mod take;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
@@ -23,7 +23,7 @@ use strongroom_crypto::RevisionSigner;
 use strongroom_history::{
     self as history, Candidate, PathDifference, Revision, RevisionId, Tree, Usage,
 };
-use strongroom_metadata::Snapshot;
+use strongroom_metadata::{InodeId, NodeKind, Snapshot};
 
 pub use take::{Taken, admit};
 pub(crate) use view::living_extent;
@@ -31,6 +31,9 @@ pub(crate) use view::living_extent;
 use crate::core::Core;
 use crate::trees::cached::Trees;
 use crate::{Error, Filesystem, Result};
+
+/// Changes that are looked at in one go.
+const PAGE: usize = 1024;
 
 /// The snapshots, oldest first; each proven, once.
 fn proven(core: &Core) -> Result<Vec<Arc<Revision>>> {
@@ -145,6 +148,82 @@ impl Filesystem {
                 history::differences(&tree, (&before, &after), path, behind, limit)
             }),
         }
+    }
+
+    /// How many nodes but directories are new, changed or elsewhere since the revision `head`; without one, how many there are. `None` if
+    /// that is not known, because `head` is not kept. Everything acknowledged before is durable on return; nothing is stored for the
+    /// comparison. Costs time and memory in proportion to the changes.
+    ///
+    /// # Errors
+    /// As `sync`; of the stores.
+    pub fn files_changed_since(&self, head: Option<&[u8; 32]>) -> Result<Option<u64>> {
+        self.sync()?;
+        // The newest tree stays what it is meanwhile.
+        let _turn = self.hold_revisions();
+        let reader = self.engine().reader()?;
+        let Some(head) = head else {
+            let mut count = 0;
+            reader.for_each_inode(|node| {
+                count += u64::from(node.kind != NodeKind::Directory && node.nlink > 0);
+            })?;
+            return Ok(Some(count));
+        };
+        let noted = reader.history()?;
+        let Some(base) = noted.base else {
+            return Ok(None);
+        };
+        let newest = reader.block_id(base.root)?;
+        let all = proven(&self.core)?;
+        let head = all.iter().find(|one| one.id.0 == *head);
+        let (Some(newest), Some(head)) = (newest, head) else {
+            return Ok(None);
+        };
+        // Between those trees, and since the newer one.
+        let mut changed: HashSet<u64> = HashSet::new();
+        let trees = self.engine().trees();
+        let tree = Tree::new(&trees);
+        let (before, after) = (tree.root(&head.body.root)?, tree.root(&newest)?);
+        let mut behind: Option<Vec<u8>> = None;
+        loop {
+            let sides = (&before, &after);
+            let page = history::differences(&tree, sides, b"/", behind.as_deref(), PAGE)?;
+            changed.extend(
+                page.iter()
+                    .filter_map(|one| Some(one.after.as_ref()?.node.0)),
+            );
+            match page.last() {
+                Some(last) if page.len() == PAGE => behind = Some(last.path.clone()),
+                _ => break,
+            }
+        }
+        let mut from = InodeId(base.scan_from);
+        loop {
+            let page = reader.inodes_from(from, PAGE)?;
+            changed.extend(page.iter().map(|inode| inode.0));
+            match page.last() {
+                Some(last) if page.len() == PAGE => from = InodeId(last.0 + 1),
+                _ => break,
+            }
+        }
+        for generation in base.generation + 1..=noted.generation {
+            let mut behind = None;
+            loop {
+                let page = reader.changed(generation, behind.as_ref(), PAGE)?;
+                changed.extend(page.iter().map(|(inode, _)| inode.0));
+                match page.last() {
+                    Some(last) if page.len() == PAGE => behind = Some(last.clone()),
+                    _ => break,
+                }
+            }
+        }
+        let mut count = 0;
+        for inode in changed {
+            let node = reader.inode(InodeId(inode))?;
+            let is_file =
+                node.is_some_and(|node| node.kind != NodeKind::Directory && node.nlink > 0);
+            count += u64::from(is_file);
+        }
+        Ok(Some(count))
     }
 
     /// Whether the snapshot `id` has all that is at `places` in the living state: each is its path in the snapshot, and that now.

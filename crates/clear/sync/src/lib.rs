@@ -31,4 +31,4 @@ pub use names::{
 };
 pub use parallel::in_parallel;
 pub use sealed_publication::{open_publication, seal_publication};
-pub use state::RemoteState;
+pub use state::{NewestOf, RemoteState};

@@ -1,8 +1,21 @@
 //! What a vault stores about a remote between two connections to it.
 
+use strongroom_format::PrincipalId;
 use strongroom_format::cbor::{Decoder, Encoder};
-use strongroom_format::publication::PublicationId;
+use strongroom_format::limits::DEVICES_MAX;
+use strongroom_format::publication::{Publication, PublicationId};
 use strongroom_remote::limits::ADDRESS_BYTES_MAX;
+
+/// The newest publication of a device at a remote, of those that this device has read or made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestOf {
+    /// The device.
+    pub device: PrincipalId,
+    /// The number of the publication.
+    pub number: u64,
+    /// When it was made by the clock of that device, in seconds since 1970.
+    pub time_s: u64,
+}
 
 /// What a vault knows of one of its remotes.                                                              [4.14]
 #[derive(Clone, PartialEq, Eq)]
@@ -36,6 +49,10 @@ pub struct RemoteState {
     pub needs: ([u8; 16], u64),
     /// When it said so, in seconds since 1970.
     pub needs_since_s: u64,
+    /// When it answered last, as far as that was stored, in seconds since 1970; 0: that is not known.
+    pub contact_s: u64,
+    /// The newest publication of each device, the newest of all last. Of those that earlier versions read it has none.
+    pub newest: Vec<NewestOf>,
 }
 
 /// Publications of its own that a copy knows again: several may be under way, and each try is another one.
@@ -59,7 +76,24 @@ impl RemoteState {
             keeps: false,
             needs: ([0; 16], 0),
             needs_since_s: 0,
+            contact_s: 0,
+            newest: Vec::new(),
         }
+    }
+
+    /// Notes the next publication, whoever made it.
+    #[must_use]
+    pub fn having_read(mut self, body: &Publication) -> Self {
+        self.newest.retain(|one| one.device != body.device);
+        // More than that were no members at one time.
+        let surplus = (self.newest.len() + 1).saturating_sub(DEVICES_MAX);
+        self.newest.drain(..surplus);
+        self.newest.push(NewestOf {
+            device: body.device,
+            number: body.number,
+            time_s: u64::try_from(body.time / 1_000_000_000).unwrap_or(0),
+        });
+        self
     }
 
     /// Notes a publication that this copy sealed.
@@ -76,7 +110,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(16)
+            .array(18)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -96,6 +130,14 @@ impl RemoteState {
         for id in &self.made {
             encoder.bytes(&id.0);
         }
+        encoder.unsigned(self.contact_s).array(self.newest.len());
+        for one in &self.newest {
+            encoder
+                .array(3)
+                .bytes(&one.device.0)
+                .unsigned(one.number)
+                .unsigned(one.time_s);
+        }
         encoder.finish()
     }
 
@@ -104,9 +146,9 @@ impl RemoteState {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
         // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there; those
-        // that let no content go, and knew no copies, at the twelfth.
-        let fields = decoder.array(16).ok()?;
-        if !matches!(fields, 8 | 9 | 12 | 16) {
+        // that let no content go, and knew no copies, at the twelfth; those that did not note who published what, at the sixteenth.
+        let fields = decoder.array(18).ok()?;
+        if !matches!(fields, 8 | 9 | 12 | 16 | 18) {
             return None;
         }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
@@ -131,11 +173,22 @@ impl RemoteState {
             state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
             state.keeps = flag(&mut decoder)?;
         }
-        if fields == 16 {
+        if fields >= 16 {
             state.needs = (*decoder.bytes_exact().ok()?, decoder.unsigned().ok()?);
             state.needs_since_s = decoder.unsigned().ok()?;
             for _ in 0..decoder.array(MADE_MAX).ok()? {
                 state.made.push(PublicationId(*decoder.bytes_exact().ok()?));
+            }
+        }
+        if fields == 18 {
+            state.contact_s = decoder.unsigned().ok()?;
+            for _ in 0..decoder.array(DEVICES_MAX).ok()? {
+                decoder.array_exact(3).ok()?;
+                state.newest.push(NewestOf {
+                    device: PrincipalId(*decoder.bytes_exact().ok()?),
+                    number: decoder.unsigned().ok()?,
+                    time_s: decoder.unsigned().ok()?,
+                });
             }
         }
         decoder.finish().ok()?;
@@ -163,6 +216,9 @@ impl std::fmt::Debug for RemoteState {
 
 #[cfg(test)]
 mod tests {
+    use strongroom_format::publication::RemoteId;
+    use strongroom_format::{RecordId, VaultId};
+
     use super::*;
 
     #[test]
@@ -172,6 +228,47 @@ mod tests {
         let newest: Vec<u8> = state.made.iter().map(|id| id.0[0]).collect();
         assert_eq!(newest, (12..20).collect::<Vec<u8>>());
         assert_eq!(RemoteState::decode(&state.encode()), Some(state));
+    }
+
+    /// Goal: a state has the newest publication of each device, and of a bounded number of them. Method: many devices publish, one of them again.
+    #[test]
+    fn the_newest_publication_of_each_device_is_known() {
+        let body = |number: u64, device: u8, time: i64| Publication {
+            vault: VaultId([1; 32]),
+            remote: RemoteId([2; 16]),
+            number,
+            link: PublicationId([0; 32]),
+            device: PrincipalId([device; 32]),
+            sequence: 1,
+            base: 1,
+            time,
+            membership_head: RecordId([0; 32]),
+            header: (1, [0; 32]),
+            head: [0; 32],
+            revisions: Vec::new(),
+            retired_revisions: Vec::new(),
+            segments: Vec::new(),
+            retired_segments: Vec::new(),
+        };
+        let newest = |device: u8, number, time_s| NewestOf {
+            device: PrincipalId([device; 32]),
+            number,
+            time_s,
+        };
+        let state = RemoteState::new(String::new())
+            .having_read(&body(1, 1, 7_000_000_000))
+            .having_read(&body(2, 2, i64::MIN))
+            .having_read(&body(3, 1, i64::MAX));
+        let expected = [newest(2, 2, 0), newest(1, 3, 9_223_372_036)];
+        assert_eq!(state.newest, expected);
+        let many = (4..1_000).fold(state, |state, number| {
+            let mut body = body(number, 0, 0);
+            body.device.0[..8].copy_from_slice(&number.to_le_bytes());
+            state.having_read(&body)
+        });
+        assert_eq!(many.newest.len(), DEVICES_MAX);
+        assert_eq!(many.newest.last().unwrap().number, 999);
+        assert_eq!(RemoteState::decode(&many.encode()), Some(many));
     }
 
     /// SECURITY.md, claim 22.
@@ -190,6 +287,12 @@ mod tests {
             keeps: true,
             needs: ([9; 16], 7),
             needs_since_s: 9,
+            contact_s: 5,
+            newest: vec![NewestOf {
+                device: PrincipalId([6; 32]),
+                number: 2,
+                time_s: 3,
+            }],
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();
@@ -199,10 +302,17 @@ mod tests {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
         // What the first versions wrote: an array of 8, without what was joined, which was all.
+        let state = RemoteState {
+            contact_s: 0,
+            newest: Vec::new(),
+            ..state
+        };
         let made = [&[0x82][..], &[0x58, 32], &[4; 32], &[0x58, 32], &[5; 32]];
         let latest = [&[0x50][..], &[9; 16], &[7, 9], &made.concat()].concat();
         let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
-        let twelve = bytes.strip_suffix(&latest[..]).unwrap();
+        let newest = [&[5, 0x81, 0x83, 0x58, 32][..], &[6; 32], &[2, 3]].concat();
+        let sixteen = bytes.strip_suffix(&newest[..]).unwrap();
+        let twelve = sixteen.strip_suffix(&latest[..]).unwrap();
         let front = twelve.strip_suffix(&tail).unwrap();
         let earlier = [&[0x88], &front[1..]].concat();
         let read = RemoteState::decode(&earlier).unwrap();
@@ -224,8 +334,11 @@ mod tests {
             needs: ([0; 16], 0),
             needs_since_s: 0,
             made: Vec::new(),
-            ..state
+            ..state.clone()
         };
         assert_eq!(RemoteState::decode(&earlier), Some(expected));
+        // Then one of 16, which knows nothing of who published what.
+        let earlier = [&[0x90], &sixteen[1..]].concat();
+        assert_eq!(RemoteState::decode(&earlier), Some(state));
     }
 }

@@ -296,6 +296,12 @@ fn note_remote(
     let Publication {
         base, header, head, ..
     } = &log.last.body;
+    let state = log
+        .publications
+        .iter()
+        .fold(RemoteState::new(address.to_owned()), |state, signed| {
+            state.having_read(&signed.body)
+        });
     let state = RemoteState {
         last: (log.last.body.number, log.last.id),
         base: *base,
@@ -304,7 +310,8 @@ fn note_remote(
         joined: log.joined_up_to,
         needs: needs.unwrap_or_default(),
         needs_since_s: needs.map_or(0, |_| now_s()),
-        ..RemoteState::new(address.to_owned())
+        contact_s: now_s(),
+        ..state
     };
     let row = RemoteRow {
         number: 0,

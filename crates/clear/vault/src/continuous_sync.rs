@@ -309,6 +309,10 @@ impl Running {
                 continue;
             }
             let done = round(&vault, place, looks || fails, polls, ending, &self.told);
+            // Idle polls stored nothing of that.
+            if is_last && let Some(looked) = place.looked {
+                vault.note_contact(place.number, seconds_at(looked), true)?;
+            }
             // Somebody may have removed the remote meanwhile: that ends nothing for the others.
             match done.and_then(|done| place.rests(&vault).map(|()| done)) {
                 Ok((is_waiting, report)) => {
@@ -363,6 +367,11 @@ impl Running {
         }
         Ok(())
     }
+}
+
+fn seconds_at(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Whether it passes when what goes on here, or on another device, has ended.
@@ -444,6 +453,7 @@ mod tests {
     use strongroom_crypto::{KeyFile, Random, Secret, SystemRandom};
     use strongroom_filesystem::Background;
     use strongroom_remote::{Created, Listed, ObjectName};
+    use strongroom_sync::RemoteState;
 
     use super::*;
     use crate::clock::Moment;
@@ -712,6 +722,46 @@ mod tests {
         }
         let pushed = ["stick 0 down 1 up"; 2];
         assert_eq!(scene.events(), pushed);
+    }
+
+    /// What is stored of the first remote.
+    fn stored(vault: &Vault) -> (strongroom_metadata::Remote, RemoteState) {
+        let filesystem = vault.filesystem().unwrap();
+        let reader = filesystem.engine().reader().unwrap();
+        let row = reader.remotes().unwrap().remove(0);
+        let state = RemoteState::decode(&row.state).unwrap();
+        (row, state)
+    }
+
+    /// Goal: a look that finds nothing stores nothing, however old the last answer is that is stored; the owner knows of the answer, and the end
+    /// of the sync stores it. Method: the stored time is put back.                                                     (1)
+    #[test]
+    fn an_answer_to_an_idle_look_is_known_at_once_and_stored_at_the_end() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let vault = scene.devices[0].vault.clone();
+        let (row, mut state) = stored(&vault);
+        state.contact_s -= 24 * 60 * 60;
+        let put_back = strongroom_metadata::Remote {
+            state: state.encode(),
+            ..row
+        };
+        let filesystem = vault.filesystem().unwrap();
+        let change = filesystem.change_remotes(|writer| writer.put_remote(&put_back));
+        change.unwrap();
+        drop(filesystem);
+        scene.look(0);
+        let before = commits(&vault);
+        for _ in 0..10 {
+            scene.look(0);
+        }
+        assert_eq!(commits(&vault), before);
+        assert_eq!(stored(&vault).1.contact_s, state.contact_s);
+        let known = vault.remote_status("stick").unwrap().contact_s;
+        assert!(known > Some(state.contact_s), "{known:?}");
+        scene.ending = Ending::finishing();
+        scene.look(0);
+        assert!(stored(&vault).1.contact_s > state.contact_s);
     }
 
     #[test]

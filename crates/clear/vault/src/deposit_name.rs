@@ -71,7 +71,7 @@ fn floor(text: &str, most: usize) -> usize {
 }
 
 /// Whether a character moves something, turns text around, or is not seen.
-fn is_deceptive(one: char) -> bool {
+pub(crate) fn is_deceptive(one: char) -> bool {
     one.is_control()
         || matches!(
             one,

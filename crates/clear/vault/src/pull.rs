@@ -143,6 +143,7 @@ impl Vault {
         let mut report = PullReport::default();
         self.pull_from(&row, &*remote, Reached::Now, &mut report, told)?;
         self.receive(&row, &*remote, &mut report, told)?;
+        self.note_contact(row.number, now_s(), true)?;
         Ok(report)
     }
 
@@ -157,7 +158,9 @@ impl Vault {
     ) -> Result<SyncReport> {
         let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
-        self.sync_at(row.number, &*remote, told)
+        let report = self.sync_at(row.number, &*remote, told)?;
+        self.note_contact(row.number, now_s(), true)?;
+        Ok(report)
     }
 
     /// The same with a remote that was reached, in a turn of the caller.
@@ -214,6 +217,7 @@ impl Vault {
                         self.bring_pinned()?;
                     }
                     self.say_needs_if_it_hears(row.number, remote)?;
+                    self.note_contact(row.number, now_s(), false)?;
                     return Ok(match pulled {
                         Pulled::NothingNew => Look::Known { last: row.last, at },
                         _ => Look::Lists,

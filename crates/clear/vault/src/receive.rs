@@ -315,6 +315,7 @@ impl Vault {
         let published = self.inbox_to_publish()?;
         let report = self.push_to(row, remote, told)?;
         self.clear_inbox_if_due(row, remote, &published)?;
+        self.note_contact(row.number, now_s(), true)?;
         Ok(report)
     }
 

@@ -56,6 +56,28 @@ pub struct RemoteInfo {
     pub removal: Removal,
 }
 
+impl RemoteInfo {
+    pub(crate) fn of(fields: RemoteFields) -> Self {
+        Self {
+            name: fields.name,
+            address: match Address::parse(&fields.address) {
+                Ok(address) => address.to_string(),
+                Err(_) => "an address that this version does not know".to_owned(),
+            },
+            publications: fields.last,
+            code: match fields.last {
+                0 => String::new(),
+                _ => code_of(&fields.last_id),
+            },
+            objects: fields.published,
+            removal: match fields.keeps {
+                true => Removal::Never,
+                false => Removal::Later,
+            },
+        }
+    }
+}
+
 /// Bytes of the id of a publication that people compare: a remote makes no publications, and no two of devices begin alike by chance.
 const CODE_BYTES: usize = 10;
 
@@ -91,24 +113,8 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn remotes(&self) -> Result<Vec<RemoteInfo>> {
-        let shown = |fields: RemoteFields| RemoteInfo {
-            name: fields.name,
-            address: match Address::parse(&fields.address) {
-                Ok(address) => address.to_string(),
-                Err(_) => "an address that this version does not know".to_owned(),
-            },
-            publications: fields.last,
-            code: match fields.last {
-                0 => String::new(),
-                _ => code_of(&fields.last_id),
-            },
-            objects: fields.published,
-            removal: match fields.keeps {
-                true => Removal::Never,
-                false => Removal::Later,
-            },
-        };
-        Ok(self.remote_rows()?.into_iter().map(shown).collect())
+        let rows = self.remote_rows()?.into_iter();
+        Ok(rows.map(RemoteInfo::of).collect())
     }
 
     /// Adds the remote at `address` under `name`: an empty place, which becomes this vault's, or one that it has already. One that lost its

@@ -40,7 +40,7 @@ pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
 use crate::request::remote::{
     DepositFields, JoinedFields, LoginFields, PublicationFields, PushFields, RemoteFields,
-    RemoteRequest, SegmentFields, VaultObject,
+    RemoteRequest, SegmentFields, StatusFields, VaultObject,
 };
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
@@ -377,6 +377,7 @@ responses! {
     Joined(JoinedFields),
     Login(Option<LoginFields>),
     Deposit(DepositFields),
+    RemoteStatus(StatusFields),
     ;
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,

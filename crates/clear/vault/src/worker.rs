@@ -51,6 +51,15 @@ impl Ending {
         *self.wish.lock() == Wish::Finish
     }
 
+    /// Of work that is to be done once more.
+    #[cfg(test)]
+    pub(crate) fn finishing() -> Self {
+        Self {
+            wish: Mutex::new(Wish::Finish),
+            ..Self::default()
+        }
+    }
+
     fn wish(&self, wish: Wish) {
         *self.wish.lock() = wish;
         self.changed.notify_all();

@@ -3,18 +3,17 @@
 use std::io::Write;
 use std::path::Path;
 
-use serde_json::{Value, json};
-use strongroom::filesystem::Attributes;
-use strongroom::{Conflict, Keep};
-
 use crate::arguments::common::Common;
 use crate::arguments::conflicts::{Conflicts, ConflictsCommand, KeepConflicts, Which};
 use crate::commands::opening::{Intent, same_vault, with};
 use crate::terminal::failure::{About, Failure, Failures, Result};
 use crate::terminal::output::{counted, joined, path_json, print_json, show_bytes, sparse, stdout};
-use crate::terminal::printable::show;
+use crate::terminal::printable::{show, with_name};
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{json_time, text_minute};
+use serde_json::{Value, json};
+use strongroom::filesystem::Attributes;
+use strongroom::{Conflict, Keep, Member};
 
 /// Lists, or carries out a choice.
 pub(crate) fn conflicts(arguments: &Conflicts) -> Result<()> {
@@ -30,15 +29,18 @@ fn list(vault: &Path, common: &Common, quiet: bool) -> Result<()> {
         let mut meter = Meter::new(quiet, "");
         let found = vault.conflicts(&mut |names| meter.count(counted(names, "name") + " checked"));
         drop(meter);
-        let found = found?;
+        let (found, members) = (found?, vault.information()?.members);
         if common.json {
-            let all: Vec<Value> = found.iter().map(conflict_json).collect();
+            let name = |one: &Conflict| name_of(&members, &one.device);
+            let shown = found.iter().map(|one| conflict_json(one, name(one)));
+            let all: Vec<Value> = shown.collect();
             return print_json(&json!({ "conflicts": all }));
         }
         let mut out = stdout();
         for one in &found {
             writeln!(out, "{}", show(&one.path))?;
-            let when = format!("device {}, {} UTC", one.device, one.time);
+            let device = with_name(&one.device, name_of(&members, &one.device));
+            let when = format!("device {device}, {} UTC", one.time);
             writeln!(out, "  copy       {}  ({when})", about(&one.copy))?;
             match &one.published {
                 Some(node) => writeln!(out, "  published  {}  {}", about(node), show(&one.beside))?,
@@ -62,10 +64,21 @@ fn about(node: &Attributes) -> String {
     format!("{:>10}  changed {changed}", show_bytes(node.size))
 }
 
-fn conflict_json(one: &Conflict) -> Value {
+/// The name of the one device whose id begins so.
+fn name_of<'a>(members: &'a [Member], device: &str) -> Option<&'a str> {
+    let is_it = |member: &&Member| member.is_device && member.id.starts_with(device);
+    let mut found = members.iter().filter(is_it);
+    match (found.next(), found.next()) {
+        (Some(only), None) => only.name.as_deref(),
+        _ => None,
+    }
+}
+
+fn conflict_json(one: &Conflict, name: Option<&str>) -> Value {
     let node = |node: &Attributes| json!({ "size": node.size, "mtime": json_time(node.mtime) });
     let about = json!({
         "device": one.device,
+        "device_name": name,
         "time": format!("{}Z", one.time.replace(' ', "T").replace('.', ":")),
         "copy": node(&one.copy),
         "beside": path_json(&one.beside),

@@ -1,4 +1,4 @@
-//! `device list`, `device remove`, `device compare`, `device accept`, and the entry to `device add`: manages the copies of a vault
+//! `device list`, `device remove`, `device rename`, `device compare`, `device accept`, and the entry to `device add`: manages the copies of a vault
 //! with the right to change the vault's keys.
 
 use std::io::Write;
@@ -9,12 +9,14 @@ use strongroom::{Keys, Member, Vault, describe};
 
 use super::info::ask;
 use crate::arguments::common::Whole;
-use crate::arguments::device::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
+use crate::arguments::device::{
+    DeviceAccept, DeviceCommand, DeviceList, DeviceRemove, DeviceRename,
+};
 use crate::commands::opening::{Intent, unlocking, with};
 use crate::commands::pair::add;
 use crate::terminal::failure::{About, Result};
-use crate::terminal::output::{print_json, stdout};
-use crate::terminal::printable::show_path;
+use crate::terminal::output::{print_json, print_line, stdout};
+use crate::terminal::printable::{show_path, with_name};
 use crate::terminal::progress::while_keys_change;
 
 /// Runs one of the device commands.
@@ -23,6 +25,7 @@ pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
         DeviceCommand::List(arguments) => list(arguments),
         DeviceCommand::Add(arguments) => add(arguments),
         DeviceCommand::Remove(arguments) => remove(arguments).about(show_path(&arguments.vault)),
+        DeviceCommand::Rename(arguments) => rename(arguments),
         DeviceCommand::Compare(arguments) => compare(arguments),
         DeviceCommand::Accept(arguments) => accept(arguments),
     }
@@ -32,6 +35,8 @@ pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
 #[derive(Serialize)]
 pub(super) struct DeviceJson<'a> {
     device: &'a str,
+    /// What people call it; only who unlocked the vault knows.
+    name: Option<&'a str>,
     /// Whether this copy acts as it; only who unlocked the vault knows.
     this: Option<bool>,
     added_in_record: u64,
@@ -44,6 +49,7 @@ pub(super) fn devices(members: &[Member], verified: bool) -> Vec<DeviceJson<'_>>
     devices
         .map(|member| DeviceJson {
             device: &member.id,
+            name: member.name.as_deref(),
             this: verified.then_some(member.is_this),
             added_in_record: member.added_in,
             added_by: &member.added_by,
@@ -59,8 +65,25 @@ impl DeviceJson<'_> {
             _ => "",
         };
         let (record, by) = (self.added_in_record, self.added_by);
-        format!("{}, added in record {record} by {by}{this}", self.device)
+        let device = with_name(self.device, self.name);
+        format!("{device}, added in record {record} by {by}{this}")
     }
+}
+
+fn rename(arguments: &DeviceRename) -> Result<()> {
+    let (vault, common) = (&arguments.vault, &arguments.common);
+    with(vault, &common.secret, Intent::Change, |vault| {
+        let name = &arguments.name;
+        let device = vault.rename_device(&arguments.id, name)?;
+        let name = Some(name.as_str()).filter(|name| !name.is_empty());
+        if common.json {
+            return print_json(&json!({ "device": device, "name": name }));
+        }
+        print_line(&match name {
+            Some(name) => format!("device {device} is called \"{name}\" now"),
+            None => format!("device {device} has no name now"),
+        })
+    })
 }
 
 fn list(arguments: &DeviceList) -> Result<()> {

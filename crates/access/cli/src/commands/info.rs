@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use strongroom::{
     Attachment, Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation,
-    SeenPlace, SeenRecords, Vault, describe, last_seen,
+    RemoteStatus, SeenPlace, SeenRecords, Vault, describe, last_seen,
 };
 
 use super::device::{DeviceJson, devices};
@@ -16,6 +16,7 @@ use super::key::{SlotJson, slot_json};
 use crate::arguments::Info;
 use crate::arguments::common::SecretArguments;
 use crate::commands::opening::{Intent, with};
+use crate::commands::remote_status::{status_json, status_lines, statuses};
 use crate::commands::secret;
 use crate::terminal::failure::{About, Result};
 use crate::terminal::output::{Exact, joined, path_json, print_json, show_bytes, stdout};
@@ -50,6 +51,8 @@ struct InfoJson<'a> {
     guessable: bool,
     /// Bytes of content that only remotes have; only who unlocked the vault knows.
     away_bytes: Option<u64>,
+    /// What this copy knows of each remote; only who unlocked the vault knows.
+    remotes: Option<Vec<Value>>,
     compare_fingerprint: Option<bool>,
     read_only: Option<bool>,
     owner: &'static str,
@@ -115,14 +118,19 @@ pub(crate) fn info(arguments: &Info) -> Result<()> {
         return forget_path(arguments);
     }
     let public = describe(&arguments.vault).about(show_path(&arguments.vault))?;
-    let (owner, verified) = ask(&arguments.vault, arguments.unlock, &arguments.common.secret)?;
+    let (unlock, secret) = (arguments.unlock, &arguments.common.secret);
+    let (owner, found) = ask_for(&arguments.vault, unlock, secret, |vault| {
+        Ok((vault.information()?, statuses(vault)?))
+    })?;
+    let (verified, remotes) = found.unzip();
+    let (verified, remotes) = (verified.as_ref(), remotes.as_deref());
     let seen =
         last_seen(&arguments.vault, &SeenRecords::OfUser).about(show_path(&arguments.vault))?;
     // Two answers about two states of the header, if it changed in between: then the verified one counts.
     if arguments.common.json {
-        return print_json(&json(&public, &owner, verified.as_ref(), &seen));
+        return print_json(&json(&public, &owner, (verified, remotes), &seen));
     }
-    text(&public, &owner, verified.as_ref(), &seen)
+    text(&public, &owner, (verified, remotes), &seen)
 }
 
 /// Forgets what was seen at the path of a vault.
@@ -149,13 +157,23 @@ pub(super) fn ask(
     unlock: bool,
     arguments: &SecretArguments,
 ) -> Result<(Owner, Option<Information>)> {
+    ask_for(vault, unlock, arguments, |vault| Ok(vault.information()?))
+}
+
+/// Who has the vault open, and what `look` finds in it if it can be opened.
+fn ask_for<T>(
+    vault: &Path,
+    unlock: bool,
+    arguments: &SecretArguments,
+    look: impl Fn(&Vault) -> Result<T>,
+) -> Result<(Owner, Option<T>)> {
     // Shown whatever it is: what was seen before is shown beside it.
     let mut options = OpenOptions::read_only();
     options.trust.seen = SeenRecords::Nowhere;
     match Vault::connect_if_owned(vault, options) {
         Ok(Some(vault)) => {
-            let found = vault.information()?;
-            return Ok((Owner::Process(found.owner_pid), Some(found)));
+            let pid = vault.information()?.owner_pid;
+            return Ok((Owner::Process(pid), Some(look(&vault)?)));
         }
         Ok(None) => {}
         Err(Error::OwnerUnreachable | Error::OtherVersion) => return Ok((Owner::Silent, None)),
@@ -166,7 +184,7 @@ pub(super) fn ask(
     }
     let mut found = None;
     with(vault, arguments, Intent::Read, |vault| {
-        found = Some(vault.information()?);
+        found = Some(look(vault)?);
         Ok(())
     })?;
     Ok((Owner::None, found))
@@ -175,7 +193,7 @@ pub(super) fn ask(
 fn json<'a>(
     public: &'a PublicInformation,
     owner: &Owner,
-    verified: Option<&'a Information>,
+    (verified, remotes): (Option<&'a Information>, Option<&[RemoteStatus]>),
     seen: &LastSeen,
 ) -> InfoJson<'a> {
     let mounts = verified.iter().flat_map(|found| &found.attachments);
@@ -199,6 +217,7 @@ fn json<'a>(
         compression: verified.map(|found| found.compression.as_str()),
         guessable: verified.map_or(public.guessable, |found| found.guessable),
         away_bytes: verified.map(|found| found.away_bytes),
+        remotes: remotes.map(|all| all.iter().map(status_json).collect()),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
         owner: match owner {
@@ -281,10 +300,10 @@ fn tell_seen(out: &mut impl Write, seen: &LastSeen) -> Result<()> {
 fn text(
     public: &PublicInformation,
     owner: &Owner,
-    verified: Option<&Information>,
+    (verified, remotes): (Option<&Information>, Option<&[RemoteStatus]>),
     seen: &LastSeen,
 ) -> Result<()> {
-    let found = json(public, owner, verified, seen);
+    let found = json(public, owner, (verified, remotes), seen);
     let mut out = stdout();
     writeln!(out, "format       {}", found.format)?;
     writeln!(out, "fingerprint  {}", found.fingerprint)?;
@@ -314,6 +333,13 @@ fn text(
     }
     for line in found.unknown_records {
         writeln!(out, "membership   {line}")?;
+    }
+    for remote in remotes.unwrap_or_default() {
+        let about = &remote.remote;
+        writeln!(out, "remote       {}  {}", about.name, about.address)?;
+        for line in status_lines(remote) {
+            writeln!(out, "  {line}")?;
+        }
     }
     match owner {
         Owner::None => writeln!(out, "open in      no process")?,

@@ -15,6 +15,7 @@ use crate::arguments::remote::{
 };
 use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, ended, finish, unlocking, warn_of_records, with};
+use crate::commands::remote_status::{status_json, status_lines, statuses};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Failures, Result, tell};
 use crate::terminal::interrupt;
@@ -155,21 +156,14 @@ fn guessable(arguments: &RemoteGuessable) -> Result<()> {
 }
 
 fn list(vault: &Vault, json: bool) -> Result<()> {
-    let remotes = vault.remotes()?;
+    let remotes = statuses(vault)?;
     if json {
-        let all = remotes.iter().map(|one| {
-            json!({
-                "name": one.name,
-                "address": one.address,
-                "publications": one.publications,
-                "objects": one.objects,
-                "keep": one.removal == Removal::Never,
-            })
-        });
-        return print_json(&json!({ "remotes": all.collect::<Vec<_>>() }));
+        let all: Vec<Value> = remotes.iter().map(status_json).collect();
+        return print_json(&json!({ "remotes": all }));
     }
     let mut out = stdout();
-    for one in remotes {
+    for status in remotes {
+        let one = &status.remote;
         let mut has = match one.publications {
             0 => "nothing pushed yet".to_owned(),
             _ => counted(one.objects, "object"),
@@ -178,6 +172,9 @@ fn list(vault: &Vault, json: bool) -> Result<()> {
             has += ", nothing is removed";
         }
         writeln!(out, "{}  {}  {has}", one.name, one.address)?;
+        for line in status_lines(&status) {
+            writeln!(out, "  {line}")?;
+        }
     }
     Ok(out.flush()?)
 }

@@ -66,6 +66,14 @@ pub(crate) fn show(path: impl AsRef<[u8]>) -> String {
     shown
 }
 
+/// A device as people read it: its id, and its name if it has one. No name has a quotation mark.
+pub(crate) fn with_name(device: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{device} \"{name}\""),
+        None => device.to_owned(),
+    }
+}
+
 /// A local path as people read it.
 pub(crate) fn show_path(path: impl AsRef<std::path::Path>) -> String {
     use std::os::unix::ffi::OsStrExt;

@@ -24,6 +24,7 @@ use crate::clock::now_s;
 use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::deposits;
+use crate::execute::device_names::drop_others;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::history;
 use crate::execute::join::join;
@@ -34,6 +35,7 @@ use crate::execute::published::{
     change, change_state, found_by, is_left_out, is_whole, missing, put_published, remote_of, rows,
     segment_files,
 };
+use crate::execute::remote_status;
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
 use crate::incoming::epoch_of;
@@ -127,6 +129,12 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         }
         RemoteRequest::ChangesMark => Ok(session.filesystem().changes_mark().into()),
         RemoteRequest::IsWaiting { remote } => is_waiting(session, *remote).map(Into::into),
+        RemoteRequest::Status { remote } => remote_status::status(session, *remote).map(Into::into),
+        RemoteRequest::NoteContact {
+            remote,
+            at_s,
+            stores,
+        } => remote_status::note_contact(session, *remote, *at_s, *stores).map(Into::into),
         RemoteRequest::TakeHeader { header, needed } => {
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
@@ -287,6 +295,8 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let turn = session.vault.push_turns.take(session.number, number)?;
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
+    let members = session.vault.with_keys(|keys| keys.members());
+    drop_others(filesystem, &members);
     // By schedule: what no person asked for goes by the rule.
     let new = NewRevision {
         message: SCHEDULED.to_owned(),
@@ -481,8 +491,12 @@ fn publication(
             true => body.number,
             false => state.joined,
         },
+        contact_s: now_s(),
         ..state.clone()
-    };
+    }
+    .having_read(body);
+    let contacts = &session.vault.contacts;
+    contacts.lock().insert(remote, next.contact_s);
     let retired = Retired::of(session, remote, body)?;
     // What was here, or came back, is not evicted before the remote is noted not to have it.                         [11.9.4]
     let _kept = filesystem.keep_segments();
@@ -498,6 +512,7 @@ fn publication(
         let other = RemoteState {
             needs: state.needs,
             needs_since_s: state.needs_since_s,
+            contact_s: state.contact_s,
             ..now
         };
         if other != state {

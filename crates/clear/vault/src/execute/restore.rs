@@ -20,6 +20,7 @@ use strongroom_filesystem::{
 };
 use strongroom_history::{ERASURES, NewRevision, RevisionId, SHARED_RETENTION};
 
+use crate::device_name::device_of;
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::inbox_state::{INBOX_STATE, InboxState};
@@ -475,9 +476,9 @@ impl<'s> Restorer<'s> {
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);
         let mut kept = filesystem.xattrs(caller, from.inode)?;
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
-        // No restore takes back that something was erased, or a rule.                          [6.10.6] [6.11.7]
+        // No restore takes back that something was erased, a rule, or what a device is called.    [6.10.6] [6.11.7] [1.12.4]
         let stays = |name: &[u8]| {
-            let is_lasting = name == ERASURES || name == SHARED_RETENTION;
+            let is_lasting = name == ERASURES || name == SHARED_RETENTION || device_of(name).is_some();
             inbox_stays && name == INBOX_STATE || to == InodeId::ROOT && is_lasting
         };
         kept.retain(|name| !stays(name));

@@ -18,6 +18,7 @@ use strongroom_metadata::SegmentNumber;
 use strongroom_sync::{object_hash, open_publication};
 
 use crate::execute::backup::Backup;
+use crate::execute::device_names::give_names;
 use crate::execute::locks::Locks;
 use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
@@ -68,6 +69,8 @@ pub(crate) struct OpenVault {
     /// Held while what came from a remote is joined: one after the other.
     pub(crate) joining: Mutex<()>,
     pub(crate) push_turns: Arc<PushTurns>,
+    /// When remotes answered last, by their numbers, in seconds since 1970: idle polls too, of which nothing is stored.
+    pub(crate) contacts: Mutex<HashMap<u64, u64>>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -101,6 +104,7 @@ impl OpenVault {
             sessions: AtomicU64::default(),
             joining: Mutex::new(()),
             push_turns: Arc::default(),
+            contacts: Mutex::default(),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -265,7 +269,10 @@ impl OpenVault {
 
     /// What the vault is, and where it is shown now.
     pub(crate) fn information(&self) -> Result<Information> {
+        let mut members = self.information.lock().members.clone();
+        give_names(&self.filesystem, &mut members);
         Ok(Information {
+            members,
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),

@@ -13,6 +13,8 @@ use strongroom_format::{PrincipalId, Role, hex};
 pub struct Member {
     /// The name of the principal, 16 digits of it.
     pub id: String,
+    /// What people call it, if it is a device that has a name and the vault is open.
+    pub name: Option<String>,
     /// Whether it is a device.
     pub is_device: bool,
     /// Whether it is the device that this copy of the vault acts as.
@@ -29,6 +31,7 @@ impl Member {
     pub(crate) fn new(member: &MemberInfo, this: Option<PrincipalId>) -> Self {
         Self {
             id: short(&member.id.0),
+            name: None,
             is_device: member.role == Role::Device,
             is_this: Some(member.id) == this,
             key: member.slot.as_ref().map(|slot| slot.id.to_string()),

@@ -121,6 +121,16 @@ pub(crate) enum RemoteRequest<'a> {
     IsWaiting {
         remote: u64,
     },
+    /// What is known of that remote without asking it.
+    Status {
+        remote: u64,
+    },
+    /// That remote answered at that time, in seconds since 1970. `stores`: this is worth a commit if the last time that is stored is long ago.
+    NoteContact {
+        remote: u64,
+        at_s: u64,
+        stores: bool,
+    },
     /// A header that the remote has: taken in if it goes on from the one in use, with all keys of epoch `needed` and later ones.
     TakeHeader {
         #[serde(borrow)]
@@ -208,6 +218,8 @@ impl RemoteRequest<'_> {
                 | Self::OpensUnder { .. }
                 | Self::ChangesMark
                 | Self::IsWaiting { .. }
+                | Self::Status { .. }
+                | Self::NoteContact { .. }
                 | Self::NotLive { .. }
                 | Self::Segments { .. }
                 | Self::Pins
@@ -221,7 +233,10 @@ impl RemoteRequest<'_> {
 
     /// Whether the vault may be another one afterwards.
     pub(crate) const fn changes(&self) -> bool {
-        !self.is_repeatable() && !matches!(self, Self::EndPush)
+        match self {
+            Self::NoteContact { stores, .. } => *stores,
+            _ => !self.is_repeatable() && !matches!(self, Self::EndPush),
+        }
     }
 }
 
@@ -263,6 +278,25 @@ impl std::fmt::Debug for RemoteFields {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "RemoteFields({})", self.name)
     }
+}
+
+/// What is known of a remote without asking it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StatusFields {
+    /// A push would publish something.
+    pub(crate) is_waiting: bool,
+    /// Sealed bytes here that it does not have.
+    pub(crate) waiting_bytes: u64,
+    /// Files that changed since its head; `None` if that is not known.
+    pub(crate) waiting_files: Option<u64>,
+    /// Sealed bytes that it has and that are not here,
+    pub(crate) away_bytes: u64,
+    /// and those of them that no other remote has.
+    pub(crate) alone_bytes: u64,
+    /// When it answered last, in seconds since 1970; 0: that is not known.
+    pub(crate) contact_s: u64,
+    /// The newest publication of each device: its number, and its time in seconds since 1970.
+    pub(crate) newest: Vec<([u8; 32], u64, u64)>,
 }
 
 /// What a push begins with.

@@ -10,12 +10,14 @@ mod hostile;
 mod keys;
 mod kinds;
 mod let_go;
+mod names;
 mod observed;
 mod on_demand;
 mod pairing;
 mod prune;
 mod retention;
 mod sparse;
+mod status;
 mod storm;
 #[path = "../support/mod.rs"]
 mod support;

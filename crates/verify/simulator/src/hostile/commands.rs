@@ -152,6 +152,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("device add", "as `remote add`; it waits for a person"),
     ("device compare", "as `remote list`"),
+    (
+        "device rename",
+        "changes the root directory, as `mkdir` does; hostile names are tried in vault/tests/sync/names.rs",
+    ),
     ("conflicts", "as `find`"),
     ("conflicts keep", "as `mv`"),
     ("remote list", "as `remote add`"),
