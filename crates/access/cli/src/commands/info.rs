@@ -50,6 +50,9 @@ struct InfoJson<'a> {
     guessable: bool,
     /// Bytes of content that only remotes have; only who unlocked the vault knows.
     away_bytes: Option<u64>,
+    /// Bytes of segments on this disk, and how many this device keeps at most; only who unlocked the vault knows.
+    here_bytes: Option<u64>,
+    keep_at_most_bytes: Option<u64>,
     compare_fingerprint: Option<bool>,
     read_only: Option<bool>,
     owner: &'static str,
@@ -199,6 +202,8 @@ fn json<'a>(
         compression: verified.map(|found| found.compression.as_str()),
         guessable: verified.map_or(public.guessable, |found| found.guessable),
         away_bytes: verified.map(|found| found.away_bytes),
+        here_bytes: verified.map(|found| found.here_bytes),
+        keep_at_most_bytes: verified.and_then(|found| found.keep_at_most),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
         owner: match owner {
@@ -300,6 +305,10 @@ fn text(
     if let Some(bytes) = found.away_bytes.filter(|bytes| *bytes > 0) {
         let bytes = show_bytes(bytes);
         writeln!(out, "away         {bytes} of content are only at remotes")?;
+    }
+    if let (Some(limit), Some(here)) = (found.keep_at_most_bytes, found.here_bytes) {
+        let (limit, here) = (show_bytes(limit), show_bytes(here));
+        writeln!(out, "limit        {here} of at most {limit} are here")?;
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;

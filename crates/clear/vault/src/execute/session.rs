@@ -265,11 +265,14 @@ impl OpenVault {
 
     /// What the vault is, and where it is shown now.
     pub(crate) fn information(&self) -> Result<Information> {
+        let (away, here_bytes) = self.filesystem.away_and_here()?;
         Ok(Information {
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
-            away_bytes: self.filesystem.away()?.bytes,
+            away_bytes: away.bytes,
+            here_bytes,
+            keep_at_most: self.filesystem.keep_at_most(),
             ..self.information.lock().clone()
         })
     }
