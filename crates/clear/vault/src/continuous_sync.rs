@@ -446,6 +446,10 @@ fn round(
         match vault.evict_to_limit_at(&row, &*remote, &mut evicted, &mut hear) {
             // Others published meanwhile: that comes first.
             Err(Error::RemoteAhead) => (place.limit_mark, place.poll_at) = (0, Instant::now()),
+            // All else is done, and the next look says whether the remote works.
+            Err(Error::Remote(_)) => {
+                (place.limit_mark, place.limit_at) = (0, Instant::now() + CHECK_FRUITLESS);
+            }
             done => {
                 done?;
                 if evicted.segments == 0 {

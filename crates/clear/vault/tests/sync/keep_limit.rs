@@ -1,6 +1,8 @@
 //! A limit for the content on a device: what was least recently read goes at a sync, and nothing that has to stay.
 
-use std::fs;
+use std::fs::{self, FileTimes};
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use strongroom::filesystem::limits::JUST_READ_SEGMENTS;
 use strongroom::{GoOn, Vault};
@@ -86,6 +88,48 @@ fn a_sync_evicts_what_was_least_recently_read_down_below_the_limit() {
         });
     }
     assert_sound(vault);
+}
+
+/// Goal: of what this process has not read, what was used last stays. Method: the files of segments get times.
+#[test]
+fn what_was_used_last_before_the_vault_was_opened_stays() {
+    let mut devices = Devices::new(1, fill_parts);
+    devices.open_quietly(0);
+    let segments = devices.folder(0).join("segments");
+    // Nothing reads them: that would be a use.
+    let large = || {
+        let folders = fs::read_dir(&segments).unwrap();
+        let folders = folders.map(|folder| folder.unwrap().path());
+        let mut files: Vec<PathBuf> = folders
+            .filter(|folder| folder.is_dir())
+            .flat_map(|folder| fs::read_dir(folder).unwrap())
+            .map(|file| file.unwrap().path())
+            .filter(|file| fs::metadata(file).unwrap().len() > FILE)
+            .collect();
+        files.sort();
+        files
+    };
+    let before = large();
+    assert_eq!(before.len() as u64, FILES);
+    for (file, day) in before.iter().zip(1..) {
+        let file = fs::File::options().write(true).open(file).unwrap();
+        let (early, late) = (
+            UNIX_EPOCH,
+            UNIX_EPOCH + Duration::from_secs(day * 24 * 60 * 60),
+        );
+        // The later of the two counts.
+        let times = match day % 2 {
+            0 => FileTimes::new().set_accessed(early).set_modified(late),
+            _ => FileTimes::new().set_accessed(late).set_modified(early),
+        };
+        file.set_times(times).unwrap();
+    }
+    devices.vaults[0].set_keep_at_most(Some(15 * FILE)).unwrap();
+    let report = devices.sync(0);
+    let after = large();
+    assert_eq!(after.len() as u64, FILES - report.evicted_segments);
+    assert!(report.evicted_segments > 5, "{report:?}");
+    assert_eq!(after[..], before[before.len() - after.len()..]);
 }
 
 /// Goal: however low the limit is, what is pinned, not pushed or was just read stays.
