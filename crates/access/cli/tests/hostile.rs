@@ -117,7 +117,14 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "cat" | "mkdir" | "erase" => with(&[&[missing], &[p], &[v]]),
         "pin" => with(&[&[missing], &["--list", v], &["--json", p]]),
         "unpin" => with(&[&[missing], &["--json", p]]),
-        "evict" => with(&[&[v], &[missing], &["--undo", missing], &["--json", p]]),
+        "evict" => with(&[
+            &[v],
+            &[missing],
+            &["--undo", missing],
+            &["--json", p],
+            &["--keep-at-most", "1G", v],
+            &["--keep-at-most", "none", "--json", v],
+        ]),
         "stat" => with(&[&[p], &["--json", p], &[missing]]),
         "put" => with(&[
             &[no_local, v],

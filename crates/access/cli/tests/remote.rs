@@ -854,6 +854,55 @@ fn a_vault_with_nothing_but_a_passphrase_says_that_no_remote_brings_it_back() {
 }
 
 #[test]
+fn a_device_keeps_its_limit_for_content() {
+    let (place, url) = kept();
+    let limited = |size, vault| ["evict", "--keep-at-most", size, vault];
+    let none = place.keyed_fails(2, &limited("1G", "v"));
+    assert!(none.contains("remote add"), "{none}");
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    let path = place.keyed_fails(2, &limited("1G", "v:/picture"));
+    assert!(path.contains("without a path"), "{path}");
+    place.keyed_fails(2, &[&limited("1G", "v")[..], &["--undo"]].concat());
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&place.keyed(arguments)).unwrap()
+    };
+    let set = place.keyed(&limited("1G", "v"));
+    assert!(set.contains("evicted 0 B in 0 segments"), "{set}");
+    assert!(set.contains("at most 1.0 GiB"), "{set}");
+    let info = place.keyed(&["info", "v"]);
+    assert!(info.contains("of at most 1.0 GiB are here"), "{info}");
+    let set = json(&[&limited("100K", "v")[..], &["--json"]].concat());
+    assert_eq!(set["segments"], 1, "{set}");
+    assert_eq!(set["keep_at_most_bytes"], 100 << 10);
+    // What is read comes back, and goes with the next sync.
+    place.keyed(&["get", "v:/picture", "here"]);
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
+    let synced = json(&["sync", "--json", "v"]);
+    let evicted = &synced["remotes"][0]["evicted"];
+    assert_eq!(evicted["segments"], 1, "{synced}");
+    assert!(evicted["bytes"].as_u64() > Some(300_000), "{synced}");
+    place.keyed(&["cat", "v:/picture"]);
+    let synced = place.keyed(&["sync", "v"]);
+    assert!(synced.contains("for the limit of this device"), "{synced}");
+    assert_eq!(
+        json(&["info", "--json", "v"])["keep_at_most_bytes"],
+        100 << 10
+    );
+    let ended = place.keyed(&limited("none", "v"));
+    assert!(ended.contains("no limit now"), "{ended}");
+    place.keyed(&["evict", "--undo", "v"]);
+    let synced = json(&["sync", "--json", "v"]);
+    assert_eq!(synced["remotes"][0]["evicted"]["segments"], 0, "{synced}");
+    let info = json(&["info", "--json", "v"]);
+    assert_eq!(
+        (&info["keep_at_most_bytes"], &info["away_bytes"]),
+        (&serde_json::Value::Null, &0.into())
+    );
+    assert!(info["here_bytes"].as_u64() > Some(300_000), "{info}");
+}
+
+#[test]
 fn what_is_pinned_stays_here() {
     let (place, url) = kept();
     place.keyed(&["remote", "add", "v", "stick", &url]);

@@ -22,6 +22,7 @@ pub(crate) mod blocks;
 pub(crate) mod durability;
 pub(crate) mod hashing;
 pub(crate) mod intents;
+pub(crate) mod keep_limit;
 pub(crate) mod opened_blocks;
 mod options;
 pub(crate) mod quota;
@@ -49,6 +50,7 @@ use crate::core::away::Away;
 use crate::core::blocks::Blocks;
 use crate::core::durability::Durability;
 use crate::core::hashing::Hashing;
+use crate::core::keep_limit::KeepLimit;
 use crate::core::quota::Quota;
 use crate::core::revisions::History;
 use crate::core::room::RoomState;
@@ -70,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) work: Arc<WorkQueue>,
     pub(crate) room: RoomState,
     pub(crate) quota: Quota,
+    pub(crate) keep_limit: KeepLimit,
     pub(crate) hashing: Hashing,
     pub(crate) history: History,
 }

@@ -54,4 +54,5 @@ pub use transaction::join::{Brought, Ending, Shown};
 pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
 pub use upkeep::evict::AwaySize;
+pub use upkeep::limit::LastUse;
 pub use upkeep::reseal::{Older, Resealed};

@@ -27,6 +27,14 @@ pub const FILE_BYTES_MAX: u64 = (1 << 63) - (1 << 16);
 /// part of the first small fsync.
 pub(crate) const INTENT_NOISE_BYTES: usize = 64 * 1024;
 
+/// Segments that were read last, which stay here whatever the limit for this device is: whoever reads them may be in the middle. 8: at
+/// most 128 MiB, for some readers at a time.
+pub const JUST_READ_SEGMENTS: usize = 8;
+
+/// Segments of which it is known when they were read last; as many before them may be, too. 32,768 full ones hold half a TiB, and take
+/// less than 2 MiB of memory here.
+pub(crate) const LAST_READS_MAX: usize = 32_768;
+
 /// From when on the engine works, and how much in one step. Values and not constants, so that the simulator meets within seconds
 /// what otherwise takes gigabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ use crate::core::away::Away;
 use crate::core::blocks::Blocks;
 use crate::core::durability::Durability;
 use crate::core::hashing::Hashing;
+use crate::core::keep_limit::KeepLimit;
 use crate::core::quota::Quota;
 use crate::core::revisions::History;
 use crate::core::room::RoomState;
@@ -119,6 +120,7 @@ impl Filesystem {
         let pool = strongroom_crypto::Pool::new(threads.saturating_sub(1));
         let sealer = crate::settings::resume(&store.lock(), sealer)?;
         let quota = Quota::load(&store.lock())?;
+        let keep_limit = KeepLimit::load(&store.lock())?;
         let reserved = store.lock().reservations()?;
         let reserved = reserved
             .iter()
@@ -138,6 +140,7 @@ impl Filesystem {
             work: std::sync::Arc::default(),
             room: RoomState::default(),
             quota,
+            keep_limit,
             hashing: Hashing::default(),
             history: History::new(signer),
         };

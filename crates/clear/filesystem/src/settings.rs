@@ -1,4 +1,4 @@
-//! The settings of a vault that its database keeps: a quota, compression, and facts that the vault itself stores.
+//! The settings of a vault that its database keeps: a quota, a limit for this device, compression, and facts that the vault itself stores.
 //!
 //! Takes   a setting
 //! Gives   the same setting at every later opening
@@ -66,6 +66,15 @@ impl Filesystem {
     /// `ReadOnly`; of the store.
     pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
         self.set(|core, writer| core.quota.put(writer, bytes))
+    }
+
+    /// Sets the limit for the content that this device keeps, or removes it, for this and every later opening; durable on return. Nothing
+    /// is evicted by this.
+    ///
+    /// # Errors
+    /// `ReadOnly`; of the store.
+    pub fn set_keep_at_most(&self, bytes: Option<u64>) -> Result<()> {
+        self.set(|core, writer| core.keep_limit.put(writer, bytes))
     }
 
     /// Whether anything can be changed now.

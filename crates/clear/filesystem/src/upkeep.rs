@@ -6,6 +6,7 @@ pub(crate) mod defragment;
 pub(crate) mod epoch;
 pub(crate) mod erase;
 pub(crate) mod evict;
+pub(crate) mod limit;
 pub(crate) mod purge;
 pub(crate) mod reseal;
 pub(crate) mod room;

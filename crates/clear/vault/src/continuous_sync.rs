@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use strongroom_remote::{Address, Remote};
 
+use crate::evict::EvictReport;
 use crate::follower::{Follower, Works};
 use crate::pull::{Reached, SyncReport};
 use crate::remotes::RemoteProgress;
@@ -172,6 +173,10 @@ struct Place {
     changed: Option<Instant>,
     check_at: Instant,
     poll_at: Instant,
+    /// The mark of the vault when the limit of this device was looked at last; 0 if that failed.
+    limit_mark: u64,
+    /// It is not looked at before that: the last time above it nothing went.
+    limit_at: Instant,
     /// When it was asked for something new last, by the clock of the machine; unless that failed.
     looked: Option<SystemTime>,
     /// When something moved last.
@@ -198,6 +203,8 @@ impl Place {
             changed: None,
             check_at: now,
             poll_at: now,
+            limit_mark: 0,
+            limit_at: now,
             looked: None,
             moved: now,
             fruitless: 0,
@@ -348,6 +355,7 @@ impl Running {
                 Err(error @ (Error::Closed | Error::OwnerGone)) => return Err(error),
                 Err(error) => {
                     (place.remote, place.follower, place.looked) = (None, None, None);
+                    place.limit_mark = 0;
                     let again_in = Duration::from_secs(1 << place.failures.min(6)).min(PAUSE_MAX);
                     place.failures = place.failures.saturating_add(1);
                     place.poll_at = Instant::now() + again_in;
@@ -405,7 +413,8 @@ fn round(
     };
     let mut report = SyncReport::default();
     let is_waiting = looks && vault.is_waiting(place.number)?;
-    if !is_waiting && !polls {
+    let is_above = looks && is_above_limit(vault, place, ending)?;
+    if !is_waiting && !polls && !is_above {
         return Ok((false, report));
     }
     let row = vault.remote_row(place.number)?;
@@ -420,25 +429,57 @@ fn round(
         Some(remote) => Arc::clone(remote),
         None => Arc::clone(place.remote.insert(vault.connect(&row)?)),
     };
-    place.looked = Some(SystemTime::now());
-    if polls && !is_waiting {
+    if polls || is_waiting {
+        place.looked = Some(SystemTime::now());
+    }
+    if is_waiting {
+        let begun = Instant::now();
+        report = match vault.push_and_clear(&row, &*remote, &mut told) {
+            Ok(pushed) => SyncReport {
+                pushed,
+                ..SyncReport::default()
+            },
+            Err(Error::RemoteAhead) => vault.sync_at(place.number, &*remote, &mut told)?,
+            Err(error) => return Err(error),
+        };
+        place.took = begun.elapsed();
+    } else if polls {
         vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
         let waiting = vault.receive(&row, &*remote, &mut report.pulled, &mut told)?;
         place.has_inbox = waiting.is_asked;
         vault.clear_published(&row, &*remote, &waiting)?;
-        return Ok((false, report));
     }
-    let begun = Instant::now();
-    report = match vault.push_and_clear(&row, &*remote, &mut told) {
-        Ok(pushed) => SyncReport {
-            pushed,
-            ..SyncReport::default()
-        },
-        Err(Error::RemoteAhead) => vault.sync_at(place.number, &*remote, &mut told)?,
-        Err(error) => return Err(error),
-    };
-    place.took = begun.elapsed();
-    Ok((true, report))
+    if is_above {
+        let mut evicted = EvictReport::default();
+        let mut hear = |_: &RemoteProgress| ending.go_on();
+        match vault.evict_to_limit_at(&row, &*remote, &mut evicted, &mut hear) {
+            // Others published meanwhile: that comes first.
+            Err(Error::RemoteAhead) => (place.limit_mark, place.poll_at) = (0, Instant::now()),
+            // All else is done, and the next look says whether the remote works.
+            Err(Error::Remote(_)) => {
+                (place.limit_mark, place.limit_at) = (0, Instant::now() + CHECK_FRUITLESS);
+            }
+            done => {
+                done?;
+                if evicted.segments == 0 {
+                    place.limit_at = Instant::now() + CHECK_FRUITLESS;
+                }
+            }
+        }
+        report.note_evicted(&evicted);
+    }
+    Ok((is_waiting, report))
+}
+
+/// Whether something is to go for the limit of this device. Only what changed the vault can have exceeded it: what was read and fetched, too.
+fn is_above_limit(vault: &Vault, place: &mut Place, ending: &Ending) -> Result<bool> {
+    let mark = place.mark.0;
+    let now = Instant::now();
+    if ending.is_finishing() || mark == place.limit_mark || now < place.limit_at {
+        return Ok(false);
+    }
+    place.limit_mark = mark;
+    Ok(!vault.above_limit(place.number)?.is_empty())
 }
 
 #[cfg(test)]
@@ -762,6 +803,52 @@ mod tests {
         scene.ending = Ending::finishing();
         scene.look(0);
         assert!(stored(&vault).1.contact_s > state.contact_s);
+    }
+
+    /// Goal: with a limit for this device, a vault at rest costs no more than without one: while it is within the limit, and while nothing
+    /// that is above it may go. What is above the limit goes at the next look.
+    #[test]
+    fn a_limit_costs_nothing_at_rest_and_is_kept_by_the_next_look() {
+        let mut scene = Scene::new();
+        let vault = scene.devices[0].vault.clone();
+        for name in ["/pinned", "/other"] {
+            let mut content = vec![0; 1_500_000];
+            SystemRandom.fill(&mut content).unwrap();
+            vault.write(name, &content).unwrap();
+            vault.filesystem().unwrap().end_segments().unwrap();
+        }
+        vault.pin("/pinned", &mut |_| GoOn::Yes).unwrap();
+        scene.look(0);
+        let counts = scene.count(0);
+        let away = || vault.information().unwrap().away_bytes;
+        for (limit, goes) in [(1 << 30, false), (2_000_000, true), (1, false)] {
+            vault.set_keep_at_most(Some(limit)).unwrap();
+            scene.events();
+            let before = away();
+            scene.look(0);
+            assert_eq!(away() > before, goes, "{limit}");
+            let said = scene.events();
+            assert_eq!(
+                said.iter().any(|said| said == "stick 0 down 0 up"),
+                goes,
+                "{said:?}"
+            );
+            for _ in 0..3 {
+                scene.look(0);
+            }
+            counts.take();
+            let before = commits(&vault);
+            for _ in 0..20 {
+                scene.look(0);
+            }
+            assert_eq!(counts.take(), (20, 0), "{limit}");
+            assert_eq!(commits(&vault), before, "{limit}");
+        }
+        assert!(away() > 1_000_000);
+        vault.read("/other").unwrap();
+        assert_eq!(away(), 0);
+        scene.look(0);
+        assert_eq!(away(), 0, "it was read a moment ago");
     }
 
     #[test]

@@ -27,7 +27,9 @@ use crate::prune::passed;
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::remote::{Pinning, RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
+use crate::request::remote::{
+    Pinning, RemoteFields, RemoteRequest, SegmentFields, Spared, WhichSegments,
+};
 use crate::{Error, GoOn, Result, Vault};
 
 /// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
@@ -93,11 +95,8 @@ impl Vault {
             pinned_bytes: bytes_of(&pinned),
             ..EvictReport::default()
         };
-        let mut progress = RemoteProgress {
-            bytes: 0,
-            bytes_total: bytes_of(&left),
-        };
-        'remotes: for row in self.remote_rows()? {
+        let bytes_total = bytes_of(&left);
+        for row in self.remote_rows()? {
             let is_there = |one: &&SegmentFields| one.remote == row.number;
             let wanted: Vec<SegmentFields> = left.iter().filter(is_there).copied().collect();
             if wanted.is_empty() {
@@ -110,27 +109,17 @@ impl Vault {
                     continue;
                 }
             };
-            for page in proven.chunks(EVICT_AT_ONCE) {
-                if told(&progress) == GoOn::No {
-                    report.is_stopped = true;
-                    break 'remotes;
-                }
-                let segments = page.to_vec();
-                let request = Request::Remote(RemoteRequest::Evict { segments });
-                let gone: Vec<SegmentFields> = self.ask_for(&request)?;
-                if gone.is_empty() && !page.is_empty() {
-                    let why = "a push, a pull or a backup is using these segments; try again";
-                    report.problems.push(format!("{}: {why}", row.name));
-                    break;
-                }
-                report.segments += gone.len() as u64;
-                report.bytes += bytes_of(&gone);
-                progress.bytes += bytes_of(&gone);
-                let gone: HashSet<[u8; 16]> = gone.iter().map(|one| one.id).collect();
-                left.retain(|one| !gone.contains(&one.id));
+            let proven = (&proven[..], Spared::Nothing);
+            let gone = self.evict_proven(&row.name, proven, bytes_total, &mut report, told)?;
+            left.retain(|one| !gone.contains(&one.id));
+            if report.is_stopped {
+                break;
             }
         }
-        told(&progress);
+        told(&RemoteProgress {
+            bytes: report.bytes,
+            bytes_total,
+        });
         if report.is_stopped {
             return Ok(report);
         }
@@ -139,6 +128,43 @@ impl Vault {
         report.kept = left.len() as u64;
         report.kept_bytes = bytes_of(&left);
         Ok(report)
+    }
+
+    /// Lets those go that the remote of that name has just shown, but for what is spared; gives them. Ends early if it is stopped, or if
+    /// nothing of a lot may go.
+    pub(crate) fn evict_proven(
+        &self,
+        remote: &str,
+        (proven, spared): (&[SegmentFields], Spared),
+        bytes_total: u64,
+        report: &mut EvictReport,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<HashSet<[u8; 16]>> {
+        let mut all = HashSet::new();
+        for page in proven.chunks(EVICT_AT_ONCE) {
+            let progress = RemoteProgress {
+                bytes: report.bytes,
+                bytes_total,
+            };
+            if told(&progress) == GoOn::No {
+                report.is_stopped = true;
+                break;
+            }
+            let segments = page.to_vec();
+            let request = Request::Remote(RemoteRequest::Evict { segments, spared });
+            let gone: Vec<SegmentFields> = self.ask_for(&request)?;
+            if gone.is_empty() {
+                if spared == Spared::Nothing {
+                    let why = "a push, a pull or a backup is using these segments; try again";
+                    report.problems.push(format!("{remote}: {why}"));
+                }
+                break;
+            }
+            report.segments += gone.len() as u64;
+            report.bytes += bytes_of(&gone);
+            all.extend(gone.iter().map(|one| one.id));
+        }
+        Ok(all)
     }
 
     /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
@@ -403,9 +429,18 @@ impl Vault {
     /// The segments that the remote lists now, with their lengths, after it was said that this device needs them. (1) (2)
     fn look(&self, row: &RemoteFields) -> Result<HashMap<String, u64>> {
         let remote = self.connect(row)?;
-        self.say_needs(row.number, &*remote, Needs::Soon)?;
-        let last = self.catch_up(row, &*remote)?;
-        if self.begins_behind(row, &*remote, last)? {
+        self.look_at(row, &*remote)
+    }
+
+    /// The same at a remote that was reached.
+    pub(crate) fn look_at(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+    ) -> Result<HashMap<String, u64>> {
+        self.say_needs(row.number, remote, Needs::Soon)?;
+        let last = self.catch_up(row, remote)?;
+        if self.begins_behind(row, remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let listed = remote.list("segments")?.into_iter();

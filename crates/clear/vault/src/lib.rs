@@ -66,6 +66,7 @@ mod incoming;
 mod interactive;
 mod invitation;
 mod join;
+mod keep_limit;
 mod keyring;
 mod keys;
 mod leave;

@@ -381,6 +381,8 @@ pub(crate) fn start(
         providers: in_use(keyring.suite())?,
         compression: String::new(),
         away_bytes: 0,
+        here_bytes: 0,
+        keep_at_most: None,
         guessable: keys.keyring().is_guessable(),
         members: keys.members(),
         unknown_records: keys.unknown_records(),

@@ -23,6 +23,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::{Moment, now_s};
+use crate::evict::EvictReport;
 use crate::folder::{Folder, INCOMING, SEGMENTS};
 use crate::incoming::{
     epoch_of, not_staged, placed_segment, staged_publication, staged_revision, staged_segment,
@@ -83,6 +84,18 @@ pub struct SyncReport {
     pub pulled: PullReport,
     /// What went.
     pub pushed: PushReport,
+    /// Segments that were evicted for the limit of this device, and their bytes.
+    pub evicted_segments: u64,
+    /// See `evicted_segments`.
+    pub evicted_bytes: u64,
+}
+
+impl SyncReport {
+    /// Takes in what was evicted for the limit.
+    pub(crate) const fn note_evicted(&mut self, evicted: &EvictReport) {
+        self.evicted_segments = evicted.segments;
+        self.evicted_bytes = evicted.bytes;
+    }
 }
 
 /// One object to come down: its name, hash, greatest length, and what it is called until it is counted.
@@ -147,7 +160,7 @@ impl Vault {
         Ok(report)
     }
 
-    /// Pulls, then pushes, until this device and the remote have the same.
+    /// Pulls, then pushes, until this device and the remote have the same; then evicts for the limit of this device, if it is exceeded.
     ///
     /// # Errors
     /// As `pull` and `push`.
@@ -158,8 +171,16 @@ impl Vault {
     ) -> Result<SyncReport> {
         let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
-        let report = self.sync_at(row.number, &*remote, told)?;
+        let mut report = self.sync_at(row.number, &*remote, told)?;
         self.note_contact(row.number, now_s(), true)?;
+        let mut evicted = EvictReport::default();
+        let mut hear = |_: &RemoteProgress| told(&RemoteProgress::default());
+        match self.evict_to_limit_at(&row, &*remote, &mut evicted, &mut hear) {
+            // All else is done, and the next sync tries this again.
+            Err(Error::Remote(_) | Error::RemoteAhead) => {}
+            done => done?,
+        }
+        report.note_evicted(&evicted);
         Ok(report)
     }
 

@@ -408,6 +408,13 @@ impl SegmentFile {
         Ok(u64::try_from(fs::fstat(&self.file)?.st_size).unwrap_or(0))
     }
 
+    /// The second since 1970 in which it was last written or read, whichever is later.
+    pub(crate) fn last_used_s(&self) -> io::Result<u64> {
+        let found = fs::fstat(&self.file)?;
+        let last = found.st_atime.max(found.st_mtime);
+        Ok(u64::try_from(last).unwrap_or(0))
+    }
+
     /// Bytes the file takes on the disk.
     #[cfg(test)]
     pub(crate) fn allocated_bytes(&self) -> io::Result<u64> {

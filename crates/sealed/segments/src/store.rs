@@ -186,6 +186,16 @@ impl SegmentStore {
         self.files.get(&self.disk, id)?.len().map_err(Error::Io)
     }
 
+    /// The second since 1970 in which the file of `id` was last written or, as far as the disk notes that, read: most disks note it once a
+    /// day at most, some never.
+    ///
+    /// # Errors
+    /// `Missing` if there is none.
+    pub fn last_used_s(&self, id: SegmentId) -> Result<u64> {
+        let file = self.files.get(&self.disk, id)?;
+        file.last_used_s().map_err(Error::Io)
+    }
+
     /// What was done since the store was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {

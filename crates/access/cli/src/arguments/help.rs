@@ -464,9 +464,14 @@ pub(crate) fn evict() -> String {
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          The command deletes only whole segments. With a path, it deletes each segment in which at least half of the content in use \
          belongs to that path or to files below it. Content that was not pushed stays. `strongroom backup` needs all content here: --undo \
-         fetches it.\n\n{}",
+         fetches it.\n\n\
+         With --keep-at-most, this device keeps a limit from now on: the command, and each `strongroom sync` and every mount with --sync later, \
+         evicts what was least recently read. Pinned content, content that was not pushed, and the last segments that were read stay, even \
+         above the limit, so a limit below 256M is of little use. Names and attributes do not count. Other devices do not have the limit. \
+         `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom push photos && strongroom evict photos",
+            "strongroom evict --keep-at-most 20G photos",
             "strongroom evict photos:/2019",
             "strongroom evict --undo photos:/2019",
         ])

@@ -9,7 +9,7 @@ use strongroom::{CloneContent, Rates};
 use crate::arguments::common::Common;
 use crate::arguments::location::Location;
 use crate::arguments::session::duration;
-use crate::arguments::size;
+use crate::arguments::size::{self, NewQuota};
 
 /// How fast remotes are used.
 #[derive(Args, Clone, Copy, Debug)]
@@ -213,8 +213,12 @@ pub(crate) struct Evict {
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
     /// Fetch evicted content again
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keep_at_most")]
     pub(crate) undo: bool,
+    /// Keep at most SIZE of encrypted content on this device from now on: a number of bytes, or a number with K, M, G or T; "none" removes
+    /// the limit
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_or_none)]
+    pub(crate) keep_at_most: Option<NewQuota>,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

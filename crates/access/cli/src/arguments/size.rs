@@ -1,6 +1,6 @@
 //! Parses a size that a user typed, such as `500M`, into a number of bytes.
 
-/// A quota to set; `None` takes it away.
+/// A quota or limit to set; `None` takes it away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewQuota(pub(crate) Option<u64>);
 

@@ -7,7 +7,9 @@ use serde_json::json;
 use strongroom::{SyncEvent, SyncReport, Vault};
 
 use crate::arguments::remote::Sync;
-use crate::commands::remote::{pull_json, push_json, show_pull, show_push};
+use crate::commands::remote::{
+    evicted_json, pull_json, push_json, show_evicted, show_pull, show_push,
+};
 use crate::terminal::failure::{Failure, Result, tell};
 use crate::terminal::interrupt;
 use crate::terminal::output::{counted, print_json_line, print_line, show_bytes};
@@ -74,6 +76,7 @@ fn say(event: &SyncEvent) -> Result<()> {
             if report.pushed.publications > 0 {
                 show_push(remote, &report.pushed)?;
             }
+            show_evicted(report)?;
         }
         SyncEvent::Failed {
             remote,
@@ -102,6 +105,7 @@ fn say_json(event: &SyncEvent) -> Result<()> {
             "remote": remote,
             "pulled": pull_json(remote, &report.pulled),
             "pushed": push_json(remote, &report.pushed),
+            "evicted": evicted_json(report),
         }),
         SyncEvent::Failed {
             remote,
@@ -133,7 +137,7 @@ pub(crate) fn of_mount(vault: &Vault) -> Result<strongroom::ContinuousSync> {
 fn log(event: &SyncEvent) {
     match event {
         SyncEvent::Synced { remote, report } => {
-            let SyncReport { pulled, pushed } = report;
+            let SyncReport { pulled, pushed, .. } = report;
             log::info!(
                 "remote {remote}: pulled {} with {}, pushed {} with {}",
                 counted(pulled.objects, "object"),
@@ -141,6 +145,13 @@ fn log(event: &SyncEvent) {
                 counted(pushed.objects, "object"),
                 show_bytes(pushed.bytes)
             );
+            if report.evicted_segments > 0 {
+                log::info!(
+                    "remote {remote}: evicted {} in {}, for the limit of this device",
+                    show_bytes(report.evicted_bytes),
+                    counted(report.evicted_segments, "segment")
+                );
+            }
             if pulled.merged > 0 {
                 log::info!(
                     "remote {remote}: {} merged: changed here and on another device, in different lines",

@@ -5,6 +5,7 @@ use strongroom::{BringBackReport, EvictReport, Vault};
 
 use crate::arguments::location::Location;
 use crate::arguments::remote::{Evict, Pin, Unpin};
+use crate::arguments::size::NewQuota;
 use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
@@ -19,21 +20,23 @@ pub(crate) fn evict(arguments: &Evict) -> Result<()> {
     let Location { vault, path, .. } = &arguments.place;
     let path = (path != b"/").then_some(path.as_slice());
     let secret = &arguments.common.secret;
+    if arguments.keep_at_most.is_some() && path.is_some() {
+        return Err(Failure::usage(
+            "the limit is for the whole vault; give the vault folder without a path",
+        ));
+    }
     with(vault, secret, Intent::Change, |vault| {
-        match arguments.undo {
-            true => bring_back(vault, path, arguments),
-            false => let_go(vault, path, arguments),
+        match (arguments.keep_at_most, arguments.undo) {
+            (Some(NewQuota(limit)), _) => keep_at_most(vault, limit, arguments),
+            (None, true) => bring_back(vault, path, arguments),
+            (None, false) => let_go(vault, path, arguments),
         }
     })
 }
 
 fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
     let place = show(path.unwrap_or(b"/"));
-    if vault.remotes()?.is_empty() {
-        return Err(Failure::usage(
-            "the vault has no remote that could keep the content; `strongroom remote add` adds one",
-        ));
-    }
+    check_remotes(vault)?;
     let mut meter = Meter::new(arguments.quiet, "evicted");
     let report = vault.evict(path, &mut |progress| {
         meter.show(progress.bytes, progress.bytes_total);
@@ -57,6 +60,71 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
         }))?,
         false => print_line(&told(&report))?,
     }
+    ended(&report)
+}
+
+fn check_remotes(vault: &Vault) -> Result<()> {
+    match vault.remotes()?.is_empty() {
+        true => Err(Failure::usage(
+            "the vault has no remote that could keep the content; `strongroom remote add` adds one",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Sets the limit of this device, and evicts what is above it.
+fn keep_at_most(vault: &Vault, limit: Option<u64>, arguments: &Evict) -> Result<()> {
+    if limit.is_some() {
+        check_remotes(vault)?;
+    }
+    vault.set_keep_at_most(limit)?;
+    let mut meter = Meter::new(arguments.quiet, "evicted");
+    let report = vault.evict_to_limit(&mut |progress| {
+        meter.show(progress.bytes, progress.bytes_total);
+        interrupt::go_on()
+    });
+    drop(meter);
+    let report = report?;
+    for problem in &report.problems {
+        tell(&format!("strongroom: {problem}"));
+    }
+    let here = vault.information()?.here_bytes;
+    match arguments.common.json {
+        true => print_json(&json!({
+            "keep_at_most_bytes": limit,
+            "here_bytes": here,
+            "segments": report.segments,
+            "bytes": report.bytes,
+            "problems": report.problems,
+            "stopped": report.is_stopped,
+        }))?,
+        false => print_line(&limited(&report, limit, here))?,
+    }
+    ended(&report)
+}
+
+fn limited(report: &EvictReport, limit: Option<u64>, here: u64) -> String {
+    let Some(limit) = limit else {
+        return "this device has no limit now; `strongroom evict --undo` fetches evicted content"
+            .to_owned();
+    };
+    let now = format!(
+        "evicted {} in {}; this device has {} now, and keeps at most {}",
+        show_bytes(report.bytes),
+        counted(report.segments, "segment"),
+        show_bytes(here),
+        show_bytes(limit)
+    );
+    match here > limit {
+        true => format!(
+            "{now}\nThe rest stays for now: it is pinned, was read last, or no remote lists it. Each sync tries again"
+        ),
+        false => now,
+    }
+}
+
+/// What an eviction ends with.
+fn ended(report: &EvictReport) -> Result<()> {
     if report.is_stopped {
         return Err(Failure::new(
             ExitCode::Other,

@@ -53,6 +53,9 @@ struct InfoJson<'a> {
     away_bytes: Option<u64>,
     /// What this copy knows of each remote; only who unlocked the vault knows.
     remotes: Option<Vec<Value>>,
+    /// Bytes of segments on this disk, and how many this device keeps at most; only who unlocked the vault knows.
+    here_bytes: Option<u64>,
+    keep_at_most_bytes: Option<u64>,
     compare_fingerprint: Option<bool>,
     read_only: Option<bool>,
     owner: &'static str,
@@ -218,6 +221,8 @@ fn json<'a>(
         guessable: verified.map_or(public.guessable, |found| found.guessable),
         away_bytes: verified.map(|found| found.away_bytes),
         remotes: remotes.map(|all| all.iter().map(status_json).collect()),
+        here_bytes: verified.map(|found| found.here_bytes),
+        keep_at_most_bytes: verified.and_then(|found| found.keep_at_most),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
         owner: match owner {
@@ -319,6 +324,10 @@ fn text(
     if let Some(bytes) = found.away_bytes.filter(|bytes| *bytes > 0) {
         let bytes = show_bytes(bytes);
         writeln!(out, "away         {bytes} of content are only at remotes")?;
+    }
+    if let (Some(limit), Some(here)) = (found.keep_at_most_bytes, found.here_bytes) {
+        let (limit, here) = (show_bytes(limit), show_bytes(here));
+        writeln!(out, "limit        {here} of at most {limit} are here")?;
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use strongroom::{
     GRACE, Guessable, Keys, OpenOptions, PullReport, PushReport, Rates, RemoteReport, Removal,
-    SlotKind, Vault, describe,
+    SlotKind, SyncReport, Vault, describe,
 };
 
 use crate::arguments::remote::{
@@ -355,6 +355,22 @@ pub(crate) fn show_push(name: &str, report: &PushReport) -> Result<()> {
     })
 }
 
+/// What a sync evicted for the limit of this device.
+pub(crate) fn evicted_json(report: &SyncReport) -> Value {
+    json!({ "segments": report.evicted_segments, "bytes": report.evicted_bytes })
+}
+
+pub(crate) fn show_evicted(report: &SyncReport) -> Result<()> {
+    match report.evicted_segments {
+        0 => Ok(()),
+        segments => print_line(&format!(
+            "evicted {} in {}, for the limit of this device",
+            show_bytes(report.evicted_bytes),
+            counted(segments, "segment")
+        )),
+    }
+}
+
 /// Brings what others pushed into the vault.
 pub(crate) fn pull(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
@@ -495,10 +511,12 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
                 Ok(report) if common.json => all.push(json!({
                     "pulled": pull_json(&name, &report.pulled),
                     "pushed": push_json(&name, &report.pushed),
+                    "evicted": evicted_json(&report),
                 })),
                 Ok(report) => {
                     show_pull(&name, &report.pulled)?;
                     show_push(&name, &report.pushed)?;
+                    show_evicted(&report)?;
                 }
                 Err(error) => {
                     failures.note(Err(error).about(&name));

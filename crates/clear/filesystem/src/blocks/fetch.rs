@@ -191,6 +191,10 @@ pub(crate) fn fetch_all(
     buffer: &mut [u8],
     fetches: Vec<Fetch>,
 ) -> Result<Fetched> {
+    let segments = fetches
+        .iter()
+        .filter_map(|fetch| Some(fetch.location?.segment));
+    core.keep_limit.note_reads(segments);
     // One for all: what is read must be what is then opened.
     let sealer = core.blocks.sealers.newest();
     let parts: Vec<SealedPart> = fetches

@@ -39,14 +39,7 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn away(&self) -> Result<AwaySize> {
-        let mut away = AwaySize::default();
-        for row in self.core.store.lock().segments()? {
-            if row.state == SegmentState::Away {
-                away.segments += 1;
-                away.bytes += row.live_bytes;
-            }
-        }
-        Ok(away)
+        Ok(self.away_and_here()?.0)
     }
 
     /// Lets the files of `ids` go, of which the caller knows that a remote has them now; gives those that went. What is needed at this

@@ -20,7 +20,7 @@ use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
 use crate::request::Access;
 use crate::request::frame::Bytes;
-use crate::request::remote::{SegmentFields, WhichSegments};
+use crate::request::remote::{SegmentFields, Spared, WhichSegments};
 use crate::{Error, Result};
 
 /// Entries and regions that are read at once.
@@ -33,6 +33,16 @@ pub(super) fn segments(
     which: WhichSegments,
     path: Option<Bytes<'_>>,
     after: Option<[u8; 16]>,
+) -> Result<Vec<SegmentFields>> {
+    segments_up_to(session, which, path, (after, SEGMENTS_PAGE))
+}
+
+/// The same, at most `limit` and those of one segment more.
+fn segments_up_to(
+    session: &Session,
+    which: WhichSegments,
+    path: Option<Bytes<'_>>,
+    (after, limit): (Option<[u8; 16]>, usize),
 ) -> Result<Vec<SegmentFields>> {
     show_all(session)?;
     let below = match path {
@@ -62,7 +72,7 @@ pub(super) fn segments(
     rows.sort_unstable_by_key(|row| row.id);
     let mut found = Vec::new();
     for row in rows {
-        if found.len() >= SEGMENTS_PAGE {
+        if found.len() >= limit {
             break;
         }
         let len = match which {
@@ -182,8 +192,32 @@ fn count_file(
     }
 }
 
-/// Lets the files of those go that the caller has seen at a remote; gives those that went.
-pub(super) fn evict(session: &Session, segments: &[SegmentFields]) -> Result<Vec<SegmentFields>> {
+/// What may go for the limit of this device and `remote` is noted to have, least recently used first: one page. Nothing while content is
+/// within the limit, or while new keys bring back what is away.                                                [11.9.9]
+pub(super) fn above_limit(session: &Session, remote: u64) -> Result<Vec<SegmentFields>> {
+    let filesystem = session.filesystem();
+    let Some(limit) = filesystem.keep_at_most() else {
+        return Ok(Vec::new());
+    };
+    let is_within = filesystem.away_and_here()?.1 <= limit;
+    if is_within || session.access == Access::ReadOnly || session.vault.rotation()?.is_running {
+        return Ok(Vec::new());
+    }
+    let mut found = segments_up_to(session, WhichSegments::Here, None, (None, usize::MAX))?;
+    found.retain(|one| {
+        one.remote == remote && !one.is_pinned && !filesystem.is_just_read(SegmentId(one.id))
+    });
+    found.sort_by_cached_key(|one| filesystem.last_use(SegmentId(one.id)));
+    found.truncate(SEGMENTS_PAGE);
+    Ok(found)
+}
+
+/// Lets the files of those go that the caller has seen at a remote, unless they are spared; gives those that went.
+pub(super) fn evict(
+    session: &Session,
+    segments: &[SegmentFields],
+    spared: Spared,
+) -> Result<Vec<SegmentFields>> {
     if segments.len() > EVICT_AT_ONCE {
         return Err(Error::Protocol("too many segments at once"));
     }
@@ -192,8 +226,10 @@ pub(super) fn evict(session: &Session, segments: &[SegmentFields]) -> Result<Vec
     for one in segments {
         // Somebody may have let it go there since.
         let published = reader.published(one.remote, Published::Segment(one.id))?;
-        if published.is_some_and(|how| how.hash == one.hash) {
-            ids.push(SegmentId(one.id));
+        let id = SegmentId(one.id);
+        let stays = spared == Spared::JustRead && session.filesystem().is_just_read(id);
+        if !stays && published.is_some_and(|how| how.hash == one.hash) {
+            ids.push(id);
         }
     }
     drop(reader);

@@ -180,7 +180,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         }
         RemoteRequest::Pin { path, how } => pin::pin(session, path.0, *how).map(Into::into),
         RemoteRequest::Pins => Ok(pin::paths(session)?.into()),
-        RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
+        RemoteRequest::Evict { segments, spared } => {
+            Ok(evict::evict(session, segments, *spared)?.into())
+        }
+        RemoteRequest::AboveLimit { remote } => Ok(evict::above_limit(session, *remote)?.into()),
         RemoteRequest::BringBack { segment } => {
             let id = SegmentId(*segment);
             let brought = session.filesystem().bring_back(id, None);

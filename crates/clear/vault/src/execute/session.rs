@@ -271,12 +271,15 @@ impl OpenVault {
     pub(crate) fn information(&self) -> Result<Information> {
         let mut members = self.information.lock().members.clone();
         give_names(&self.filesystem, &mut members);
+        let (away, here_bytes) = self.filesystem.away_and_here()?;
         Ok(Information {
             members,
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
-            away_bytes: self.filesystem.away()?.bytes,
+            away_bytes: away.bytes,
+            here_bytes,
+            keep_at_most: self.filesystem.keep_at_most(),
             ..self.information.lock().clone()
         })
     }

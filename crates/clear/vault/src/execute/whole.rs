@@ -17,6 +17,7 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
         WholeRequest::Space => filesystem.space()?.into(),
         WholeRequest::Quota => filesystem.quota().into(),
         WholeRequest::SetQuota { bytes } => filesystem.set_quota(*bytes)?.into(),
+        WholeRequest::SetKeepAtMost { bytes } => filesystem.set_keep_at_most(*bytes)?.into(),
         WholeRequest::SetCompression(compression) => {
             filesystem.set_compression(*compression)?.into()
         }

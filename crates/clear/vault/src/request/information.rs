@@ -37,6 +37,10 @@ pub struct Information {
     pub compression: String,
     /// Sealed bytes of content that is not here, only at remotes.
     pub away_bytes: u64,
+    /// Bytes of the segments that are here.
+    pub here_bytes: u64,
+    /// How many of them this device keeps at most, if there is a limit.
+    pub keep_at_most: Option<u64>,
     /// Whether remotes have what a passphrase is tried against.
     pub guessable: bool,
     /// Who belongs to the vault: devices, then key slots.

@@ -100,6 +100,12 @@ pub(crate) enum RemoteRequest<'a> {
     /// Lets the files of segments go that the remotes named have shown; gives those that went.
     Evict {
         segments: Vec<SegmentFields>,
+        spared: Spared,
+    },
+    /// Segments that may go for the limit of this device and that a remote is noted to have, least recently used first, a page of them;
+    /// none while content is within the limit.
+    AboveLimit {
+        remote: u64,
     },
     /// Brings the file of a segment back; gives whether it was away.
     BringBack {
@@ -222,6 +228,7 @@ impl RemoteRequest<'_> {
                 | Self::NoteContact { .. }
                 | Self::NotLive { .. }
                 | Self::Segments { .. }
+                | Self::AboveLimit { .. }
                 | Self::Pins
                 | Self::SignLogin { .. }
                 | Self::InboxAddress { .. }
@@ -357,6 +364,14 @@ pub(crate) enum WhichSegments {
     AwayAndPinned,
     /// Those whose files are missing: no remote had them when they were to come back.
     GivenUp,
+}
+
+/// Which segments stay, whatever is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Spared {
+    Nothing,
+    /// Those that were read last.
+    JustRead,
 }
 
 /// Whether the content of something is to stay here.

@@ -26,6 +26,9 @@ pub(crate) enum WholeRequest<'a> {
     SetQuota {
         bytes: Option<u64>,
     },
+    SetKeepAtMost {
+        bytes: Option<u64>,
+    },
     SetCompression(#[serde(with = "CompressionField")] Compression),
     Sync,
     Information,
@@ -55,6 +58,7 @@ impl WholeRequest<'_> {
     pub(crate) const fn changes(&self) -> bool {
         match self {
             Self::SetQuota { .. }
+            | Self::SetKeepAtMost { .. }
             | Self::SetCompression(_)
             | Self::Compact
             | Self::InstallKeys { .. }

@@ -7,6 +7,7 @@ mod copies;
 mod erased;
 mod evict;
 mod hostile;
+mod keep_limit;
 mod keys;
 mod kinds;
 mod let_go;
