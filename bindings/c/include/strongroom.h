@@ -1194,17 +1194,17 @@ int sr_invitation_look(sr_invitation invitation,
 // Gives how many wrong codes may still be tried: fewer than before mean that somebody tried one.
 int64_t sr_invitation_tries_left(sr_invitation invitation);
 
-// Makes the device that sr_invitation_look found last a member of the vault, and publishes that. `keys`: of this vault. `told` may be NULL.
-// The code is void then.
+// Makes the device that sr_invitation_look found last a member of the vault, and publishes that. `fingerprint`: that of the candidate, which a
+// person compared. `keys`: of this vault. It syncs with the remote: call sr_sync_with before, to hear how far that is. The code is void then.
 //
-// Fails with -EINVAL if no device asked, -ECONNABORTED if it does not wait any more; nothing was changed then.
+// Fails with -EINVAL if no such device asked, -ECONNABORTED if it does not wait any more; nothing was changed then.
 int sr_invitation_admit(sr_invitation invitation,
-                        sr_keys keys,
-                        sr_told told,
-                        void *context);
+                        const char *fingerprint,
+                        sr_keys keys);
 
-// Lets the device that sr_invitation_look found last know that it is not let in. The code is void then.
-int sr_invitation_refuse(sr_invitation invitation);
+// Lets the device that sr_invitation_look found last know that it is not let in. `fingerprint`: that of the candidate. The code is void then.
+int sr_invitation_refuse(sr_invitation invitation,
+                         const char *fingerprint);
 
 // Takes the offer back, if it did not end.
 int sr_invitation_close(sr_invitation invitation);

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use strongroom::{
-    AskingStep, CloneProgress, InvitationStep, NewDevice, PairingCode, RemoteProgress,
+    AskingStep, Candidate, CloneProgress, GoOn, InvitationStep, NewDevice, PairingCode,
 };
 
 use crate::border::{
-    asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed, utf8,
+    Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
+    utf8,
 };
 use crate::handles::{Object, check_not_forked, keep};
 use crate::joining::{Inviting, Joining};
@@ -101,52 +102,50 @@ pub unsafe extern "C" fn sr_invitation_tries_left(invitation: sr_invitation) -> 
     count(|| Ok(signed(invitation.get()?.lock().tries_left as u64)))
 }
 
-/// Makes the device that sr_invitation_look found last a member of the vault, and publishes that. `keys`: of this vault. `told` may be NULL.
-/// The code is void then.
+/// The candidate that the last look found, if it has that fingerprint: what a person agreed to is that one.
+fn asked_by(candidate: Option<&Candidate>, fingerprint: &str) -> Outcome<Candidate> {
+    let found = candidate.filter(|one| one.fingerprint() == fingerprint);
+    let none = "the last look found no device of that fingerprint";
+    found.cloned().ok_or(invalid(none))
+}
+
+/// Makes the device that sr_invitation_look found last a member of the vault, and publishes that. `fingerprint`: that of the candidate, which a
+/// person compared. `keys`: of this vault. It syncs with the remote: call sr_sync_with before, to hear how far that is. The code is void then.
 ///
-/// Fails with -EINVAL if no device asked, -ECONNABORTED if it does not wait any more; nothing was changed then.
+/// Fails with -EINVAL if no such device asked, -ECONNABORTED if it does not wait any more; nothing was changed then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_invitation_admit(
     invitation: sr_invitation,
+    fingerprint: *const c_char,
     keys: sr_keys,
-    told: sr_told,
-    context: *mut c_void,
 ) -> c_int {
     done(|| {
         check_not_called_back()?;
+        let fingerprint = utf8(fingerprint)?;
         let (held, keys) = (invitation.get()?, keys.get()?);
         let mut held = held.lock();
-        let Inviting {
-            vault,
-            invitation,
-            candidate,
-            ..
-        } = &mut *held;
-        let candidate = candidate.as_ref().ok_or(NOBODY_ASKED)?;
+        let candidate = asked_by(held.candidate.as_ref(), fingerprint)?;
+        let vault = held.vault.clone();
         let mut keys = keys.lock();
-        invitation.admit(vault, &mut keys, candidate, &mut |at: &RemoteProgress| {
-            goes_on(told, context, at.bytes, at.bytes_total)
-        })?;
+        held.invitation
+            .admit(&vault, &mut keys, &candidate, &mut |_| GoOn::Yes)?;
         Ok(())
     })
 }
 
-const NOBODY_ASKED: crate::border::Fail = invalid("no device has asked to be let in");
-
-/// Lets the device that sr_invitation_look found last know that it is not let in. The code is void then.
+/// Lets the device that sr_invitation_look found last know that it is not let in. `fingerprint`: that of the candidate. The code is void then.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sr_invitation_refuse(invitation: sr_invitation) -> c_int {
+pub unsafe extern "C" fn sr_invitation_refuse(
+    invitation: sr_invitation,
+    fingerprint: *const c_char,
+) -> c_int {
     done(|| {
         check_not_called_back()?;
+        let fingerprint = utf8(fingerprint)?;
         let held = invitation.get()?;
         let mut held = held.lock();
-        let Inviting {
-            invitation,
-            candidate,
-            ..
-        } = &mut *held;
-        let candidate = candidate.as_ref().ok_or(NOBODY_ASKED)?;
-        Ok(invitation.refuse(candidate)?)
+        let candidate = asked_by(held.candidate.as_ref(), fingerprint)?;
+        Ok(held.invitation.refuse(&candidate)?)
     })
 }
 

@@ -696,8 +696,8 @@ static void pairing(void)
     MUST(sr_invite(vault, "meeting", &invitation, &code) == 0);
     MUST(sr_keys_open(place("pairing"), &key, &how, &keys) == 0);
     MUST(sr_invitation_look(invitation, &candidate) == 0);
-    MUST(sr_invitation_admit(invitation, keys, NULL, NULL) == -EINVAL);
-    MUST(sr_invitation_refuse(invitation) == -EINVAL);
+    MUST(sr_invitation_admit(invitation, "", keys) == -EINVAL);
+    MUST(sr_invitation_refuse(invitation, "") == -EINVAL);
 
     MUST(sr_make_key_file(&own) == 0);
     sr_secret secret = { SR_KEY_FILE, own.data, own.len };
@@ -729,7 +729,8 @@ static void pairing(void)
     MUST(strcmp((char *)candidate.fingerprint.data, (char *)shown.data) == 0);
     sr_candidate_free(&candidate);
     sr_candidate_free(&candidate);
-    MUST(sr_invitation_admit(invitation, keys, NULL, NULL) == 0);
+    MUST(sr_invitation_admit(invitation, "another", keys) == -EINVAL);
+    MUST(sr_invitation_admit(invitation, (char *)shown.data, keys) == 0);
     MUST(sr_new_device_look(device) == 1 && sr_new_device_look(device) == 1);
     MUST(sr_invitation_look(invitation, &candidate) == -EINVAL);
     MUST(sr_invitation_close(invitation) == 0 && sr_invitation_close(invitation) == -EBADF);
