@@ -13,7 +13,7 @@ pub(crate) struct Inviting {
 }
 
 impl Inviting {
-    pub(crate) const fn new(vault: Vault, invitation: Invitation) -> Self {
+    pub(crate) fn new(vault: Vault, invitation: Invitation) -> Self {
         Self {
             vault,
             invitation,
