@@ -168,7 +168,7 @@ class Listener:
         self.known = threading.Event()
 
     def __call__(self, event):
-        if event["kind"] == "synced" and event["report"].pushed.objects:
+        if event["kind"] == "synced" and event["report"]["pushed"]["objects"]:
             try:
                 self.does()
             finally:
