@@ -45,18 +45,18 @@ impl Candidate {
 /// An offer that a new device may join.
 #[pyclass(frozen, module = "strongroom._native")]
 pub(crate) struct Invitation {
-    opened: Opened<strongroom::Invitation>,
-    vault: strongroom::Vault,
+    opened: Opened<(strongroom::Invitation, strongroom::Vault)>,
     tries_left: AtomicUsize,
 }
 
 /// Offers a new device to join through the remote of that name.
 #[pyfunction]
 pub(crate) fn invite(py: Python<'_>, vault: &Vault, name: &str) -> PyResult<Invitation> {
-    let made = vault.ask(py, &[], |vault| vault.invite(name, Instant::now()))?;
+    let made = vault.ask(py, &[], |vault| {
+        Ok((vault.invite(name, Instant::now())?, vault.clone()))
+    })?;
     Ok(Invitation {
         opened: Opened::new("invitation", made),
-        vault: vault.get()?,
         tries_left: AtomicUsize::new(PAIRING_TRIES),
     })
 }
@@ -67,7 +67,7 @@ impl Invitation {
     #[getter]
     fn code(&self) -> PyResult<String> {
         self.opened
-            .with(|made| made.code().text().as_str().to_owned())
+            .with(|(made, _)| made.code().text().as_str().to_owned())
     }
 
     /// How many wrong codes may still be tried.
@@ -78,7 +78,9 @@ impl Invitation {
 
     /// Looks once whether a device with the code asks.
     fn look(&self, py: Python<'_>) -> PyResult<Option<Candidate>> {
-        let step = self.opened.borrow(py, |made| made.look(Instant::now()))?;
+        let step = self
+            .opened
+            .borrow(py, |(made, _)| made.look(Instant::now()))?;
         match step.map_err(|error| raise(py, &error, &[]))? {
             InvitationStep::Waiting => Ok(None),
             InvitationStep::WrongCode { left } => {
@@ -98,10 +100,10 @@ impl Invitation {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let mut told = Told::new(progress);
-        let (vault, candidate) = (&self.vault, &candidate.candidate);
+        let candidate = &candidate.candidate;
         let admitted = self
             .opened
-            .borrow_both(py, &keys.opened, |invitation, keys| {
+            .borrow_both(py, &keys.opened, |(invitation, vault), keys| {
                 invitation.admit(vault, keys, candidate, &mut |at| {
                     told.step((at.bytes, at.bytes_total))
                 })
@@ -112,7 +114,7 @@ impl Invitation {
     /// Lets the device know that it is not let in.
     fn refuse(&self, py: Python<'_>, candidate: &Candidate) -> PyResult<()> {
         let candidate = &candidate.candidate;
-        let refused = self.opened.borrow(py, |made| made.refuse(candidate))?;
+        let refused = self.opened.borrow(py, |(made, _)| made.refuse(candidate))?;
         refused.map_err(|error| raise(py, &error, &[]))
     }
 
