@@ -69,6 +69,9 @@
 // sr_options.flags: nothing is recorded of the vault in the user's folder, and an older folder is not noticed.
 #define SR_NO_RECORDS 8
 
+// sr_options.flags, of a clone only: the content of files stays at the remote until it is read.
+#define SR_ON_DEMAND 16
+
 // sr_stat.kind: a file.
 #define SR_KIND_FILE 1
 
@@ -213,6 +216,21 @@
 // keep: both; the copy gets an ordinary name.
 #define SR_KEEP_BOTH 2
 
+// sr_sync_event.kind: bytes are on their way; about twice a second.
+#define SR_SYNC_MOVING 1
+
+// sr_sync_event.kind: something moved, here or there.
+#define SR_SYNC_DONE 2
+
+// sr_sync_event.kind: it did not work, and is tried again; once for as long as it fails in the same way.
+#define SR_SYNC_FAILED 3
+
+// sr_sync_event.kind: it works again.
+#define SR_SYNC_RECOVERED 4
+
+// sr_sync_event.kind: the vault itself cannot be used any more; nothing follows.
+#define SR_SYNC_ENDED 5
+
 // Bytes that the library gave. Give them back with sr_bytes_free, which wipes them.
 typedef struct {
   // The bytes, and a NUL behind them that does not count. Never NULL.
@@ -257,6 +275,28 @@ typedef struct {
   uint64_t id;
 } sr_vault;
 
+// What a vault is. Give it back with sr_information_free.
+typedef struct {
+  // What tells this vault from any other.
+  sr_bytes fingerprint;
+  // Its algorithms, by name.
+  sr_bytes suite;
+  // How new content is compressed.
+  sr_bytes compression;
+  // How often its header has changed.
+  uint64_t generation;
+  // Sealed bytes of content that is only at remotes.
+  uint64_t away_bytes;
+  // The newest epoch of keys.
+  uint32_t epoch;
+  // The process that has the vault open.
+  uint32_t owner_pid;
+  // Whether that process opened it for reading only.
+  bool read_only;
+  // Changes of devices and keys that nobody here made or accepted, a line each.
+  sr_names unknown_records;
+} sr_information;
+
 // How full the disk is, or the quota.
 typedef struct {
   // Of the disk, or the quota if that is less.
@@ -268,7 +308,7 @@ typedef struct {
 } sr_space;
 
 // Hears how far a call is: `context` is yours; `bytes_total` may grow. What it gives other than 0 stops the call, which fails with -ECANCELED or says so in its
-// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, and sr_verify, fail with -EDEADLK.
+// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, sr_verify and sr_close fail with -EDEADLK.
 typedef int (*sr_told)(void *context, uint64_t bytes, uint64_t bytes_total);
 
 // The keys of a vault. Close it with sr_keys_close.
@@ -431,6 +471,106 @@ typedef struct {
   sr_names deposit_problems;
 } sr_pulled;
 
+// What an eviction did. Give it back with sr_evicted_free.
+typedef struct {
+  // Segments that went from this disk.
+  uint64_t segments;
+  // Their bytes.
+  uint64_t bytes;
+  // Segments that stayed, because no remote has shown that it has them.
+  uint64_t kept;
+  // Their bytes.
+  uint64_t kept_bytes;
+  // Segments that stayed, because content of something pinned lies in them.
+  uint64_t pinned;
+  // Their bytes.
+  uint64_t pinned_bytes;
+  // Why remotes were not asked, a line each.
+  sr_names problems;
+} sr_evicted;
+
+// What came back from remotes.
+typedef struct {
+  // Segments that came.
+  uint64_t segments;
+  // Their bytes.
+  uint64_t bytes;
+  // Segments that no remote has any more: sr_verify names the files that this costs.
+  uint64_t lost;
+  // Their bytes.
+  uint64_t lost_bytes;
+} sr_brought;
+
+// What was removed from a remote.
+typedef struct {
+  // Objects that were removed.
+  uint64_t objects;
+  // Their bytes.
+  uint64_t bytes;
+  // Objects to which nothing refers any more, and which stay until the grace is over.
+  uint64_t waiting;
+  // Their bytes.
+  uint64_t waiting_bytes;
+  // Such objects that the remote itself keeps for some days.
+  uint64_t kept;
+  // Their bytes.
+  uint64_t kept_bytes;
+} sr_pruned;
+
+// What happened in a continuous sync. It is the library's, and gone after the call.
+typedef struct {
+  // SR_SYNC_MOVING and so on; ignore one that you do not know.
+  uint32_t kind;
+  // With SR_SYNC_FAILED and SR_SYNC_ENDED: why, as a negative number of errno.h.
+  int error;
+  // With them: why, as a sentence; else NULL.
+  const char *message;
+  // The name of the remote; NULL with SR_SYNC_ENDED.
+  const char *remote;
+  // With SR_SYNC_MOVING: bytes that are where they belong.
+  uint64_t bytes;
+  // With SR_SYNC_MOVING: bytes of all.
+  uint64_t bytes_total;
+  // With SR_SYNC_DONE: objects that went up.
+  uint64_t pushed_objects;
+  // With SR_SYNC_DONE: their bytes.
+  uint64_t pushed_bytes;
+  // With SR_SYNC_DONE: what came; else NULL. Do not give it back.
+  const sr_pulled *pulled;
+  // With SR_SYNC_FAILED: after so many milliseconds it is tried again.
+  uint64_t again_in_ms;
+} sr_sync_event;
+
+// Hears what happens in a continuous sync: `context` is yours. What it gives other than 0 ends the sync. It is called by the thread of the sync:
+// in it, functions on files may be used, and sr_continuous_sync_close; those on remotes, sr_verify and sr_close fail with -EDEADLK.
+typedef int (*sr_heard)(void *context, const sr_sync_event *event);
+
+// A continuous sync. It ends with sr_continuous_sync_finish or sr_continuous_sync_close.
+typedef struct {
+  // Only for the library.
+  uint64_t id;
+} sr_continuous_sync;
+
+// A device that has the code and asks to be let in. Give it back with sr_candidate_free.
+typedef struct {
+  // What it calls itself.
+  sr_bytes name;
+  // What the new device shows too, if nobody sits between the two: a person compares them before sr_invitation_admit.
+  sr_bytes fingerprint;
+} sr_candidate;
+
+// The offer that a new device may join. Close it with sr_invitation_close.
+typedef struct {
+  // Only for the library.
+  uint64_t id;
+} sr_invitation;
+
+// A device that wants to join a vault. Close it with sr_new_device_close.
+typedef struct {
+  // Only for the library.
+  uint64_t id;
+} sr_new_device;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -481,7 +621,8 @@ int sr_open(const char *folder,
             sr_vault *vault);
 
 // Closes a vault with everything that was opened through it, and makes all durable. The handle is invalid then, also on failure, which
-// says that something may not be durable. Waits for other programs that use the vault through this one.
+// says that something may not be durable. Waits for other programs that use the vault through this one. In a function that the library
+// calls it fails with -EDEADLK, and the vault stays open.
 int sr_close(sr_vault vault);
 
 // Makes everything that was done so far durable.
@@ -491,6 +632,15 @@ int sr_sync(sr_vault vault);
 
 // Gives the fingerprint: what tells this vault from any other.
 int sr_fingerprint(sr_vault vault, sr_bytes *fingerprint);
+
+// Gives back what sr_get_information filled in.
+void sr_information_free(sr_information *information);
+
+// Gives what the vault is.
+int sr_get_information(sr_vault vault, sr_information *information);
+
+// Accepts the unknown records of sr_get_information: devices and keys that others added, and that are yours.
+int sr_accept_records(sr_vault vault);
 
 // Whether this process is the one that others go through: 1 or 0.
 int sr_is_owner(sr_vault vault);
@@ -512,6 +662,13 @@ int sr_verify(sr_vault vault,
               sr_told told,
               void *context,
               sr_names *damaged);
+
+// Makes the folder `target` of the machine a copy of the vault folder while others use the vault; gives how many bytes were copied. A later
+// backup into the same folder copies only what is new. `told` may be NULL; a backup that was stopped is continued by the next one.
+int64_t sr_backup(sr_vault vault,
+                  const char *target,
+                  sr_told told,
+                  void *context);
 
 // Unlocks the keys of the vault in `folder`, to show and change them, whether or not a process has it open. `options` may be NULL; of its
 // flags only SR_ACCEPT_OLDER and SR_NO_RECORDS count.
@@ -892,6 +1049,21 @@ int sr_remotes(sr_vault vault, sr_names *names);
 // Forgets a remote. What is there stays there.
 int sr_remove_remote(sr_vault vault, const char *name);
 
+// Compares a remote with what its publications say that it has: 1 if all is there, 0 if not; then `problems`, unless it is NULL, says what is
+// missing or not as it was written, a line each. `deep`: also read every byte. `told` may be NULL.
+int sr_check_remote(sr_vault vault,
+                    const char *name,
+                    bool deep,
+                    sr_told told,
+                    void *context,
+                    sr_names *problems);
+
+// From now on uses all remotes together at most so fast, in bytes per second; 0: as fast as the line is. An object, up to 16 MiB, goes up in
+// one request, and the next one waits.
+int sr_limit_remotes(sr_vault vault,
+                     uint64_t up,
+                     uint64_t down);
+
 // Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
 //
 // Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
@@ -915,7 +1087,8 @@ int64_t sr_sync_with(sr_vault vault,
                      sr_pulled *pulled);
 
 // Makes a vault in `folder` of the machine out of the remote at `url`, where it is called "origin". Open it then, and sync it once, so that
-// the other devices know it. `options` and `told` may be NULL. Interrupted at any moment, the same call continues.
+// the other devices know it. `options` and `told` may be NULL; with SR_ON_DEMAND the content of files stays there until it is read.
+// Interrupted at any moment, the same call continues.
 //
 // Fails with -ENOENT if there is no vault, -EACCES for a wrong secret, and as sr_create for the folder.
 int sr_clone(const char *url,
@@ -933,6 +1106,146 @@ int sr_settle_conflict(sr_vault vault,
                        const char *path,
                        uint32_t keep,
                        sr_bytes *kept);
+
+// Gives back what sr_evict filled in.
+void sr_evicted_free(sr_evicted *evicted);
+
+// Removes content from this disk that remotes have, to free space: of files at or below `path`, or of all for NULL. What is read later
+// comes back by itself. `told` and `evicted` may be NULL; if `told` stops the call, that fails with -ECANCELED, and what went stays away.
+//
+// What is wrong with a remote is in `evicted`: then the content stays here.
+int sr_evict(sr_vault vault,
+             const char *path,
+             sr_told told,
+             void *context,
+             sr_evicted *evicted);
+
+// Brings evicted content back: that of files at or below `path`, or all for NULL. `told` and `brought` may be NULL; if `told` stops the
+// call, that fails with -ECANCELED, and what came stays.
+int sr_bring_back(sr_vault vault,
+                  const char *path,
+                  sr_told told,
+                  void *context,
+                  sr_brought *brought);
+
+// Brings the content of what is at `path` here, with all below a directory, and keeps it here: sr_evict leaves it. Only this copy of the
+// vault knows that. `told` and `brought` as in sr_bring_back; a call that was stopped has pinned it all the same.
+int sr_pin(sr_vault vault,
+           const char *path,
+           sr_told told,
+           void *context,
+           sr_brought *brought);
+
+// Lets sr_evict take the content of what is at `path` again: 1 if it was pinned, 0 if not.
+int sr_unpin(sr_vault vault, const char *path);
+
+// Gives the paths of what is pinned.
+int sr_pins(sr_vault vault, sr_names *paths);
+
+// Removes from a remote what nothing has referred to for `grace_s` seconds. Devices do this by themselves with 604800, a week: with less, a
+// device that is reading there now may have to begin again. First it pushes. `told` and `pruned` may be NULL.
+//
+// Fails with -EACCES if this device may remove nothing there.
+int sr_prune_remote(sr_vault vault,
+                    const char *name,
+                    uint64_t grace_s,
+                    sr_told told,
+                    void *context,
+                    sr_pruned *pruned);
+
+// Says what sr_prune_remote may remove from a remote sooner or later, and removes nothing: it is what waits.
+int sr_unused_at_remote(sr_vault vault, const char *name, sr_pruned *unused);
+
+// From now on brings what changes here to all remotes, and what others push there into the vault, in a thread of the library. Remotes are
+// asked each second while something moves, and less often the longer nothing does, down to every `every_ms` milliseconds.
+//
+// `heard` and `context` may be NULL. Both must stay valid until the sync was closed by another thread than its own, or its vault was.
+int sr_keep_in_sync(sr_vault vault,
+                    uint64_t every_ms,
+                    sr_heard heard,
+                    void *context,
+                    sr_continuous_sync *sync);
+
+// Ends a continuous sync when what waits has gone to the remotes that work. The handle is invalid then. Its own function cannot wait for
+// that: there it fails with -EDEADLK.
+int sr_continuous_sync_finish(sr_continuous_sync sync);
+
+// Ends a continuous sync at once. The handle is invalid then, and its function is not called any more. In its own function this is allowed:
+// then the sync ends when that function returns. In another function that the library calls it fails with -EDEADLK.
+int sr_continuous_sync_close(sr_continuous_sync sync);
+
+// Gives back what sr_invitation_look filled in.
+void sr_candidate_free(sr_candidate *candidate);
+
+// Offers a new device to join through the remote `name`, for ten minutes. `code`: what a person types on the new device. Look then, about
+// once a second. Give the invitation back with sr_invitation_close; the code is void then.
+int sr_invite(sr_vault vault,
+              const char *name,
+              sr_invitation *invitation,
+              sr_bytes *code);
+
+// Looks once whether somebody came: 1 if a device with the code asks, which fills in `candidate`; 0 if not. After an error of the remote it
+// can look again.
+//
+// Fails with -ETIMEDOUT after ten minutes, -EACCES when every try was used up.
+int sr_invitation_look(sr_invitation invitation,
+                       sr_candidate *candidate);
+
+// Gives how many wrong codes may still be tried: fewer than before mean that somebody tried one.
+int64_t sr_invitation_tries_left(sr_invitation invitation);
+
+// Makes the device that sr_invitation_look found last a member of the vault, and publishes that. `fingerprint`: that of the candidate, which a
+// person compared. `keys`: of this vault. It syncs with the remote: call sr_sync_with before, to hear how far that is. The code is void then.
+//
+// Fails with -EINVAL if no such device asked, -ECONNABORTED if it does not wait any more; nothing was changed then.
+int sr_invitation_admit(sr_invitation invitation,
+                        const char *fingerprint,
+                        sr_keys keys);
+
+// Lets the device that sr_invitation_look found last know that it is not let in. `fingerprint`: that of the candidate. The code is void then.
+int sr_invitation_refuse(sr_invitation invitation,
+                         const char *fingerprint);
+
+// Takes the offer back, if it did not end.
+int sr_invitation_close(sr_invitation invitation);
+
+// Begins as a device called `name` that wants to join the vault at the remote `url`. `secret`: a passphrase or a key file of its own, which
+// opens the vault here later. Takes about a second with a passphrase. Give it back with sr_new_device_close.
+//
+// Fails with -EINVAL for another secret or what is no name, -ENOENT if there is no vault, -EHOSTUNREACH, -EACCES.
+int sr_new_device_make(const char *url,
+                       const sr_secret *secret,
+                       const char *name,
+                       sr_new_device *device);
+
+// Gives what a person compares with what the other device shows.
+int sr_new_device_fingerprint(sr_new_device device, sr_bytes *fingerprint);
+
+// Asks the device that shows `code` to let this one in; up to five times, with another code. Look for the answer about once a second.
+//
+// Fails with -EINVAL for what is no code, -ENOENT if no device waits for one that begins so, -EACCES if it has asked five times.
+int sr_new_device_ask(sr_new_device device,
+                      const char *code);
+
+// Looks once whether the other device has answered: 1 if it has let this one in, 0 if it has not answered yet. After an error of the
+// remote it can look again.
+//
+// Fails with -EACCES if the code was another one (ask again) or the person said no, -ECONNABORTED if the other device does not wait any
+// more, -ETIMEDOUT after ten minutes.
+int sr_new_device_look(sr_new_device device);
+
+// Makes a vault in `folder` of the machine as sr_clone does, as the device that was let in. `options` and `told` may be NULL. Interrupted,
+// sr_clone with the same secret continues.
+//
+// Fails with -EINVAL if the device was not let in yet, and as sr_clone.
+int sr_new_device_clone(sr_new_device device,
+                        const char *folder,
+                        const sr_options *options,
+                        sr_told told,
+                        void *context);
+
+// Gives up to join, or ends what has joined.
+int sr_new_device_close(sr_new_device device);
 
 #ifdef __cplusplus
 }  // extern "C"

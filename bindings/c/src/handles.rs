@@ -21,8 +21,11 @@ use parking_lot::{Mutex, RwLock};
 use strongroom::{Directory, File, Keys, Snapshot, Transaction, Vault, Walk};
 
 use crate::border::{Fail, Outcome};
+use crate::joining::{Inviting, Joining};
+use crate::syncing::Syncing;
 use crate::types::{
-    sr_directory, sr_file, sr_keys, sr_snapshot, sr_transaction, sr_vault, sr_walk,
+    sr_continuous_sync, sr_directory, sr_file, sr_invitation, sr_keys, sr_new_device, sr_snapshot,
+    sr_transaction, sr_vault, sr_walk,
 };
 
 /// Something open.
@@ -35,6 +38,9 @@ pub(crate) enum Object {
     Snapshot(Snapshot),
     Transaction(Arc<Mutex<Option<Transaction>>>),
     Keys(Arc<Mutex<Keys>>),
+    ContinuousSync(Arc<Syncing>),
+    Invitation(Arc<Mutex<Inviting>>),
+    NewDevice(Arc<Mutex<Joining>>),
 }
 
 /// A place of the table.
@@ -233,6 +239,9 @@ handles! {
     sr_snapshot, Snapshot, Snapshot;
     sr_transaction, Transaction, Arc<Mutex<Option<Transaction>>>;
     sr_keys, Keys, Arc<Mutex<Keys>>;
+    sr_continuous_sync, ContinuousSync, Arc<Syncing>;
+    sr_invitation, Invitation, Arc<Mutex<Inviting>>;
+    sr_new_device, NewDevice, Arc<Mutex<Joining>>;
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@
 
 pub mod border;
 mod handles;
+mod joining;
+mod syncing;
 pub mod types;
 
 pub mod memory;
@@ -48,3 +50,9 @@ pub mod snapshots;
 pub mod transactions;
 
 pub mod remotes;
+
+pub mod space;
+
+pub mod continuous_sync;
+
+pub mod pairing;

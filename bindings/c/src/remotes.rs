@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use strongroom::{CloneOptions, CloneProgress, Keep, PullReport, RemoteProgress};
+use strongroom::{CloneProgress, Keep, PullReport, Rates, RemoteProgress};
 
 use crate::border::{
-    Outcome, check_not_called_back, count, done, given, invalid, machine_path, out, signed, text,
-    utf8,
+    Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
+    text, utf8,
 };
 use crate::handles::check_not_forked;
 use crate::types::{sr_bytes, sr_names, sr_options, sr_secret, sr_told, sr_vault};
@@ -103,6 +103,46 @@ pub unsafe extern "C" fn sr_remove_remote(vault: sr_vault, name: *const c_char) 
     })
 }
 
+/// Compares a remote with what its publications say that it has: 1 if all is there, 0 if not; then `problems`, unless it is NULL, says what is
+/// missing or not as it was written, a line each. `deep`: also read every byte. `told` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_check_remote(
+    vault: sr_vault,
+    name: *const c_char,
+    deep: bool,
+    told: sr_told,
+    context: *mut c_void,
+    problems: *mut sr_names,
+) -> c_int {
+    asked(|| {
+        check_not_called_back()?;
+        let name = utf8(name)?;
+        let report = vault
+            .get()?
+            .check_remote(name, deep, &mut |progress: &RemoteProgress| {
+                goes_on(told, context, progress.bytes, progress.bytes_total)
+            })?;
+        let is_sound = report.problems.is_empty();
+        if let Ok(answer) = out(problems) {
+            let lines = report.problems.into_iter().map(String::into_bytes);
+            answer.put(lines.collect::<Vec<_>>().into());
+        }
+        Ok(is_sound)
+    })
+}
+
+/// From now on uses all remotes together at most so fast, in bytes per second; 0: as fast as the line is. An object, up to 16 MiB, goes up in
+/// one request, and the next one waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_limit_remotes(vault: sr_vault, up: u64, down: u64) -> c_int {
+    done(|| {
+        let limit = |rate: u64| (rate > 0).then_some(rate);
+        let (up, down) = (limit(up), limit(down));
+        vault.get()?.limit_remotes(Rates { up, down });
+        Ok(())
+    })
+}
+
 /// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
 ///
 /// Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
@@ -173,7 +213,8 @@ pub unsafe extern "C" fn sr_sync_with(
 }
 
 /// Makes a vault in `folder` of the machine out of the remote at `url`, where it is called "origin". Open it then, and sync it once, so that
-/// the other devices know it. `options` and `told` may be NULL. Interrupted at any moment, the same call continues.
+/// the other devices know it. `options` and `told` may be NULL; with SR_ON_DEMAND the content of files stays there until it is read.
+/// Interrupted at any moment, the same call continues.
 ///
 /// Fails with -ENOENT if there is no vault, -EACCES for a wrong secret, and as sr_create for the folder.
 #[unsafe(no_mangle)]
@@ -189,10 +230,7 @@ pub unsafe extern "C" fn sr_clone(
         check_not_called_back()?;
         check_not_forked()?;
         let (url, folder) = (utf8(url)?, machine_path(folder)?);
-        let options = CloneOptions {
-            trust: sr_options::read(options)?.trust()?,
-            ..CloneOptions::default()
-        };
+        let options = sr_options::read_for_clone(options)?;
         let secret = given(secret)?.to_open()?;
         strongroom::clone(url, folder, &secret, options, &mut |progress| {
             let CloneProgress::Down(down) = progress else {

@@ -68,6 +68,30 @@ pub struct sr_keys {
     pub id: u64,
 }
 
+/// A continuous sync. It ends with sr_continuous_sync_finish or sr_continuous_sync_close.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct sr_continuous_sync {
+    /// Only for the library.
+    pub id: u64,
+}
+
+/// The offer that a new device may join. Close it with sr_invitation_close.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct sr_invitation {
+    /// Only for the library.
+    pub id: u64,
+}
+
+/// A device that wants to join a vault. Close it with sr_new_device_close.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct sr_new_device {
+    /// Only for the library.
+    pub id: u64,
+}
+
 // ---- memory
 
 /// Bytes that the library gave. Give them back with sr_bytes_free, which wipes them.
@@ -123,6 +147,8 @@ pub const SR_OWN: u32 = 2;
 pub const SR_ACCEPT_OLDER: u32 = 4;
 /// sr_options.flags: nothing is recorded of the vault in the user's folder, and an older folder is not noticed.
 pub const SR_NO_RECORDS: u32 = 8;
+/// sr_options.flags, of a clone only: the content of files stays at the remote until it is read.
+pub const SR_ON_DEMAND: u32 = 16;
 
 /// How a vault is made or opened. Begin with SR_OPTIONS_INIT, so that fields which you do not know are right.
 #[repr(C)]
@@ -318,7 +344,7 @@ pub const SR_WRITE_BEHIND: u32 = 0;
 pub const SR_DURABLE: u32 = 1;
 
 /// Hears how far a call is: `context` is yours; `bytes_total` may grow. What it gives other than 0 stops the call, which fails with -ECANCELED or says so in its
-/// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, and sr_verify, fail with -EDEADLK.
+/// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, sr_verify and sr_close fail with -EDEADLK.
 pub type sr_told =
     Option<unsafe extern "C" fn(context: *mut c_void, bytes: u64, bytes_total: u64) -> c_int>;
 

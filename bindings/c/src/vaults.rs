@@ -4,20 +4,20 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use strongroom::{
-    AgeIdentity, AgeRecipient, CreateOptions, Fingerprint, GoOn, IfOlder, KeyFile, OpenOptions,
-    Passphrase, RecoveryCode, Secret, SeenRecords, SystemRandom, Trust, Vault, VerifyOptions,
-    VerifyProgress,
+    AgeIdentity, AgeRecipient, BackupProgress, CloneContent, CloneOptions, CreateOptions,
+    Fingerprint, GoOn, IfOlder, KeyFile, OpenOptions, Passphrase, RecoveryCode, Secret,
+    SeenRecords, SystemRandom, Trust, Vault, VerifyOptions, VerifyProgress,
 };
 
 use crate::border::{
-    Outcome, asked, beginning, bytes, call_back, check_not_called_back, done, given, invalid,
-    items, machine_path, out, utf8,
+    Outcome, asked, beginning, bytes, call_back, check_not_called_back, count, done, given,
+    invalid, items, machine_path, out, signed, utf8,
 };
 use crate::handles::{Object, check_not_forked, keep, take_vault};
 use crate::types::{
-    SR_ACCEPT_OLDER, SR_IDENTITY, SR_KEY_FILE, SR_NO_RECORDS, SR_OWN, SR_PASSPHRASE, SR_READ_ONLY,
-    SR_RECIPIENT, SR_RECOVERY_CODE, sr_bytes, sr_names, sr_options, sr_secret, sr_space, sr_told,
-    sr_vault,
+    SR_ACCEPT_OLDER, SR_IDENTITY, SR_KEY_FILE, SR_NO_RECORDS, SR_ON_DEMAND, SR_OWN, SR_PASSPHRASE,
+    SR_READ_ONLY, SR_RECIPIENT, SR_RECOVERY_CODE, sr_bytes, sr_names, sr_options, sr_secret,
+    sr_space, sr_told, sr_vault,
 };
 
 /// The number of the interface; it changes when a program has to be compiled again.
@@ -128,6 +128,25 @@ impl sr_options {
 
     /// What `options` says; the defaults for NULL.
     pub(crate) unsafe fn read(options: *const Self) -> Outcome<Self> {
+        Self::read_with(options, 0)
+    }
+
+    /// What `options` says of a clone.
+    pub(crate) unsafe fn read_for_clone(options: *const Self) -> Outcome<CloneOptions> {
+        let read = Self::read_with(options, SR_ON_DEMAND)?;
+        let content = match read.wants(SR_ON_DEMAND) {
+            true => CloneContent::AtRemote,
+            false => CloneContent::Here,
+        };
+        Ok(CloneOptions {
+            trust: read.trust()?,
+            content,
+            ..CloneOptions::default()
+        })
+    }
+
+    /// `more`: flags that only some calls know.
+    unsafe fn read_with(options: *const Self, more: u32) -> Outcome<Self> {
         if options.is_null() {
             return Ok(Self::DEFAULT);
         }
@@ -137,7 +156,7 @@ impl sr_options {
             return Err(invalid("initialize the options with SR_OPTIONS_INIT"));
         }
         let read = beginning(options, size, Self::DEFAULT)?;
-        let known = SR_READ_ONLY | SR_OWN | SR_ACCEPT_OLDER | SR_NO_RECORDS;
+        let known = SR_READ_ONLY | SR_OWN | SR_ACCEPT_OLDER | SR_NO_RECORDS | more;
         if read.flags & !known != 0 {
             return Err(invalid("`flags` has an unknown flag"));
         }
@@ -267,10 +286,14 @@ pub unsafe extern "C" fn sr_open(
 }
 
 /// Closes a vault with everything that was opened through it, and makes all durable. The handle is invalid then, also on failure, which
-/// says that something may not be durable. Waits for other programs that use the vault through this one.
+/// says that something may not be durable. Waits for other programs that use the vault through this one. In a function that the library
+/// calls it fails with -EDEADLK, and the vault stays open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_close(vault: sr_vault) -> c_int {
-    done(|| Ok(take_vault(vault.id)?.close()?))
+    done(|| {
+        check_not_called_back()?;
+        Ok(take_vault(vault.id)?.close()?)
+    })
 }
 
 /// Makes everything that was done so far durable.
@@ -289,6 +312,72 @@ pub unsafe extern "C" fn sr_fingerprint(vault: sr_vault, fingerprint: *mut sr_by
         answer.put(vault.get()?.information()?.fingerprint.into_bytes().into());
         Ok(())
     })
+}
+
+/// What a vault is. Give it back with sr_information_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_information {
+    /// What tells this vault from any other.
+    pub fingerprint: sr_bytes,
+    /// Its algorithms, by name.
+    pub suite: sr_bytes,
+    /// How new content is compressed.
+    pub compression: sr_bytes,
+    /// How often its header has changed.
+    pub generation: u64,
+    /// Sealed bytes of content that is only at remotes.
+    pub away_bytes: u64,
+    /// The newest epoch of keys.
+    pub epoch: u32,
+    /// The process that has the vault open.
+    pub owner_pid: u32,
+    /// Whether that process opened it for reading only.
+    pub read_only: bool,
+    /// Changes of devices and keys that nobody here made or accepted, a line each.
+    pub unknown_records: sr_names,
+}
+
+/// Gives back what sr_get_information filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_information_free(information: *mut sr_information) {
+    if !information.is_null() {
+        crate::memory::sr_bytes_free(&raw mut (*information).fingerprint);
+        crate::memory::sr_bytes_free(&raw mut (*information).suite);
+        crate::memory::sr_bytes_free(&raw mut (*information).compression);
+        crate::memory::sr_names_free(&raw mut (*information).unknown_records);
+    }
+}
+
+/// Gives what the vault is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_information(
+    vault: sr_vault,
+    information: *mut sr_information,
+) -> c_int {
+    done(|| {
+        let answer = out(information)?;
+        let facts = vault.get()?.information()?;
+        let records = facts.unknown_records.into_iter().map(String::into_bytes);
+        answer.put(sr_information {
+            fingerprint: facts.fingerprint.into_bytes().into(),
+            suite: facts.suite.into_bytes().into(),
+            compression: facts.compression.into_bytes().into(),
+            generation: facts.generation,
+            away_bytes: facts.away_bytes,
+            epoch: facts.epoch,
+            owner_pid: facts.owner_pid,
+            read_only: facts.read_only,
+            unknown_records: records.collect::<Vec<_>>().into(),
+        });
+        Ok(())
+    })
+}
+
+/// Accepts the unknown records of sr_get_information: devices and keys that others added, and that are yours.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_accept_records(vault: sr_vault) -> c_int {
+    done(|| Ok(vault.get()?.accept_records()?))
 }
 
 /// Whether this process is the one that others go through: 1 or 0.
@@ -371,5 +460,26 @@ pub unsafe extern "C" fn sr_verify(
             answer.put(damages.map(|one| one.path).collect::<Vec<_>>().into());
         }
         Ok(is_sound)
+    })
+}
+
+/// Makes the folder `target` of the machine a copy of the vault folder while others use the vault; gives how many bytes were copied. A later
+/// backup into the same folder copies only what is new. `told` may be NULL; a backup that was stopped is continued by the next one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_backup(
+    vault: sr_vault,
+    target: *const c_char,
+    told: sr_told,
+    context: *mut c_void,
+) -> i64 {
+    count(|| {
+        check_not_called_back()?;
+        let target = machine_path(target)?;
+        let report = vault
+            .get()?
+            .backup(target, &mut |progress: &BackupProgress| {
+                goes_on(told, context, progress.bytes, progress.bytes_total)
+            })?;
+        Ok(signed(report.copied_bytes))
     })
 }

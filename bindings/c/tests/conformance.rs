@@ -16,7 +16,7 @@ use support::{Program, Watched, crate_folder, has, has_sanitizers, said};
 
 /// What is a list of bytes where an operation takes or gives it; all other lists are pieces of bytes.
 const LISTS: [&str; 2] = ["flags", "tags"];
-const GIVES_LIST: [&str; 7] = [
+const GIVES_LIST: [&str; 8] = [
     "list",
     "walk",
     "keys",
@@ -24,6 +24,7 @@ const GIVES_LIST: [&str; 7] = [
     "snapshots",
     "diff",
     "remotes",
+    "pins",
 ];
 
 fn table() -> Table {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -174,6 +175,11 @@ static void arguments(void)
     MUST(sr_take_snapshot(vault, "m", NULL, 1, false) == -EINVAL);
     MUST(sr_take_snapshot(vault, "\xff", NULL, 0, false) == -EINVAL);
     MUST(sr_settle_conflict(vault, "/a", 9, NULL) == -EINVAL);
+    MUST(sr_pin(vault, NULL, NULL, NULL, NULL) == -EINVAL);
+    MUST(sr_evict(vault, "/none", NULL, NULL, NULL) == -ENOENT);
+    MUST(sr_prune_remote(vault, "none", 0, NULL, NULL, NULL) == -ENOENT);
+    MUST(sr_check_remote(vault, "none", false, NULL, NULL, NULL) == -ENOENT);
+    MUST(sr_backup(vault, "", NULL, NULL) == -EINVAL);
     MUST(sr_exists(vault, "/a") == 1);
 
     /* Secrets and options. */
@@ -190,6 +196,8 @@ static void arguments(void)
     bad = (sr_secret){ SR_PASSPHRASE, NULL, 5 };
     MUST(sr_open(place("arguments"), &bad, &how, &opened) == -EINVAL);
     MUST(sr_create(place("nobody"), NULL, 0, &how, &opened, NULL) == -EINVAL);
+    how.flags = SR_ON_DEMAND;
+    MUST(sr_open(place("arguments"), &key, &how, &opened) == -EINVAL);
     how.flags = 1 << 30;
     MUST(sr_open(place("arguments"), &key, &how, &opened) == -EINVAL);
     how = options();
@@ -238,6 +246,7 @@ static void arguments(void)
     sr_bytes_free(NULL), sr_bytes_free(&nothing);
     sr_names_free(NULL), sr_names_free(&no_names);
     sr_slots_free(NULL), sr_snapshots_free(NULL), sr_pulled_free(NULL);
+    sr_evicted_free(NULL), sr_information_free(NULL), sr_candidate_free(NULL);
 }
 
 static void recovery(void)
@@ -435,6 +444,309 @@ static void progress(void)
     MUST(damaged.count == 0);
     sr_names_free(&damaged);
     MUST(sr_close(vault) == 0);
+}
+
+/* ---- space here and at remotes */
+
+static int stops(void *context, uint64_t bytes, uint64_t bytes_total)
+{
+    (void)context, (void)bytes, (void)bytes_total;
+    return 1;
+}
+
+/* Content that no compression makes small. */
+static char *content_of(size_t len)
+{
+    char *content = malloc(len);
+    uint32_t state = 1;
+    MUST(content);
+    for (size_t i = 0; i < len; i++) {
+        state = state * 1664525u + 1013904223u;
+        content[i] = (char)(state >> 24);
+    }
+    return content;
+}
+
+static char *remote_of(const char *name)
+{
+    static char url[4200];
+    MUST(mkdir(place(name), 0700) == 0);
+    snprintf(url, sizeof url, "folder:%s/%s", base, name);
+    return url;
+}
+
+static uint64_t away(sr_vault vault)
+{
+    sr_information information;
+    MUST(sr_get_information(vault, &information) == 0);
+    uint64_t bytes = information.away_bytes;
+    MUST(information.fingerprint.len > 0 && information.suite.len > 0 && !information.read_only);
+    sr_information_free(&information);
+    sr_information_free(&information);
+    return bytes;
+}
+
+static void space(void)
+{
+    const size_t len = 9 << 20;
+    sr_vault vault = make("space"), demanding;
+    sr_evicted evicted;
+    sr_brought brought;
+    sr_pruned pruned;
+    sr_names names;
+    sr_bytes found;
+    char *content = content_of(len);
+    MUST(sr_write_file(vault, "/a", content, len) == 0);
+    char *url = remote_of("shelf");
+    MUST(sr_add_remote(vault, "shelf", url) == 0);
+    MUST(sr_limit_remotes(vault, UINT64_C(1) << 40, 0) == 0);
+    MUST(sr_push(vault, "shelf", NULL, NULL) == 0);
+    MUST(sr_check_remote(vault, "shelf", true, NULL, NULL, &names) == 1 && names.count == 0);
+    sr_names_free(&names);
+
+    /* It goes, and comes back when it is read. */
+    MUST(away(vault) == 0);
+    MUST(sr_evict(vault, NULL, stops, NULL, &evicted) == -ECANCELED);
+    MUST(sr_evict(vault, "/a", NULL, NULL, &evicted) == 0);
+    MUST(evicted.segments > 0 && evicted.bytes > 0 && evicted.problems.count == 0);
+    sr_evicted_free(&evicted);
+    sr_evicted_free(&evicted);
+    MUST(away(vault) > 0);
+    MUST(sr_read_file(vault, "/a", &found) == 0);
+    MUST(found.len == len && memcmp(found.data, content, len) == 0);
+    sr_bytes_free(&found);
+    MUST(away(vault) == 0);
+
+    /* Or by a call. */
+    MUST(sr_evict(vault, NULL, NULL, NULL, NULL) == 0 && away(vault) > 0);
+    MUST(sr_bring_back(vault, NULL, stops, NULL, &brought) == -ECANCELED);
+    MUST(sr_bring_back(vault, NULL, NULL, NULL, &brought) == 0);
+    MUST(brought.segments > 0 && brought.lost == 0 && away(vault) == 0);
+
+    /* What is pinned stays. */
+    MUST(sr_pin(vault, "/a", NULL, NULL, &brought) == 0 && brought.segments == 0);
+    MUST(sr_pins(vault, &names) == 0 && names.count == 1);
+    MUST(strcmp((char *)names.items[0].data, "/a") == 0);
+    sr_names_free(&names);
+    MUST(sr_evict(vault, "/a", NULL, NULL, &evicted) == 0);
+    MUST(evicted.pinned > 0 && away(vault) == 0);
+    sr_evicted_free(&evicted);
+    MUST(sr_unpin(vault, "/a") == 1 && sr_unpin(vault, "/a") == 0);
+    MUST(sr_evict(vault, "/a", NULL, NULL, NULL) == 0 && away(vault) > 0);
+
+    /* A clone that leaves content there. */
+    sr_options how = options();
+    how.flags |= SR_ON_DEMAND;
+    MUST(sr_clone(url, place("demanding"), &key, &how, NULL, NULL) == 0);
+    how = options();
+    MUST(sr_open(place("demanding"), &key, &how, &demanding) == 0 && away(demanding) > 0);
+    MUST(sr_sync_with(demanding, "origin", NULL, NULL, NULL) == 0);
+    MUST(sr_read_file(demanding, "/a", &found) == 0);
+    MUST(found.len == len && memcmp(found.data, content, len) == 0);
+    sr_bytes_free(&found);
+    MUST(sr_close(demanding) == 0);
+
+    /* What nothing refers to is removed there. */
+    MUST(sr_sync_with(vault, "shelf", NULL, NULL, NULL) == 0);
+    MUST(sr_unused_at_remote(vault, "shelf", &pruned) == 0 && pruned.objects == 0);
+    MUST(sr_prune_remote(vault, "shelf", 0, NULL, NULL, &pruned) == 0);
+    MUST(sr_check_remote(vault, "shelf", false, NULL, NULL, NULL) == 1);
+
+    /* A copy of the folder, which is a vault. */
+    MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0);
+    MUST(sr_backup(vault, place("copy"), stops, NULL) == -ECANCELED);
+    MUST(sr_backup(vault, place("copy"), NULL, NULL) > 0);
+    MUST(sr_accept_records(vault) == 0);
+    MUST(sr_close(vault) == 0);
+    free(content);
+}
+
+/* ---- continuous sync */
+
+struct listening {
+    sr_vault vault;
+    sr_continuous_sync sync;
+    bool ends_itself;
+    int answer;
+    sem_t known, done;
+    atomic_bool is_over;
+};
+
+static int listens(void *context, const sr_sync_event *event)
+{
+    struct listening *me = context;
+    MUST(!atomic_load(&me->is_over));
+    if (event->kind != SR_SYNC_DONE || event->pushed_objects == 0)
+        return 0;
+    MUST(strcmp(event->remote, "stick") == 0 && !event->message && event->error == 0);
+    MUST(event->pulled && event->pulled->conflicts == 0);
+    /* Files may be used; what would wait for this thread is refused. */
+    MUST(sr_exists(me->vault, "/a") == 1);
+    MUST(sr_push(me->vault, "stick", NULL, NULL) == -EDEADLK);
+    MUST(sr_close(me->vault) == -EDEADLK);
+    if (me->ends_itself) {
+        while (sem_wait(&me->known) != 0)
+            MUST(errno == EINTR);
+        MUST(sr_continuous_sync_finish(me->sync) == -EDEADLK);
+        MUST(sr_continuous_sync_close(me->sync) == 0);
+        MUST(sr_continuous_sync_close(me->sync) == -EBADF);
+    }
+    if (me->ends_itself || me->answer != 0)
+        atomic_store(&me->is_over, true);
+    MUST(sem_post(&me->done) == 0);
+    return me->answer;
+}
+
+static void listen_begins(struct listening *me, bool ends_itself, int answer)
+{
+    me->ends_itself = ends_itself;
+    me->answer = answer;
+    atomic_store(&me->is_over, false);
+    MUST(sem_init(&me->known, 0, 0) == 0 && sem_init(&me->done, 0, 0) == 0);
+    MUST(sr_keep_in_sync(me->vault, 1000, listens, me, &me->sync) == 0);
+    MUST(sem_post(&me->known) == 0);
+}
+
+static void wait_for_sync(struct listening *me)
+{
+    while (sem_wait(&me->done) != 0)
+        MUST(errno == EINTR);
+}
+
+/* In a function that hears of another call, the sync may be what that call waits for. */
+static int closes_sync(void *context, uint64_t bytes, uint64_t bytes_total)
+{
+    struct listening *me = context;
+    (void)bytes, (void)bytes_total;
+    MUST(sr_continuous_sync_close(me->sync) == -EDEADLK);
+    return 0;
+}
+
+static void syncing(void)
+{
+    /* What the library holds while a thread of it is in a call of ours. */
+    static struct listening by_hand, by_answer, by_itself, by_vault;
+    sr_vault vault = make("syncing");
+    by_hand.vault = by_answer.vault = by_itself.vault = by_vault.vault = vault;
+    MUST(sr_write_file(vault, "/a", "one", 3) == 0);
+    MUST(mkdir(place("syncing.stick"), 0700) == 0);
+    char url[4200];
+    snprintf(url, sizeof url, "folder:%s/syncing.stick", base);
+    MUST(sr_add_remote(vault, "stick", url) == 0);
+
+    /* It is ended by a call, twice. */
+    listen_begins(&by_hand, false, 0);
+    wait_for_sync(&by_hand);
+    MUST(sr_write_file(vault, "/b", "two", 3) == 0);
+    wait_for_sync(&by_hand);
+    MUST(sr_verify(vault, false, closes_sync, &by_hand, NULL) == 1);
+    MUST(sr_continuous_sync_finish(by_hand.sync) == 0);
+    MUST(sr_continuous_sync_finish(by_hand.sync) == -EBADF);
+    MUST(sr_continuous_sync_close(by_hand.sync) == -EBADF);
+    atomic_store(&by_hand.is_over, true);
+
+    /* By what its function gives: the handle stays until it is closed. */
+    MUST(sr_write_file(vault, "/c", "three", 5) == 0);
+    listen_begins(&by_answer, false, 1);
+    wait_for_sync(&by_answer);
+    MUST(sr_write_file(vault, "/d", "four", 4) == 0);
+    MUST(sr_continuous_sync_close(by_answer.sync) == 0);
+    MUST(sr_continuous_sync_close(by_answer.sync) == -EBADF);
+
+    /* By its function itself. */
+    listen_begins(&by_itself, true, 0);
+    wait_for_sync(&by_itself);
+    MUST(sr_continuous_sync_close(by_itself.sync) == -EBADF);
+
+    /* Not by a child that was forked; and with its vault. */
+    sr_continuous_sync silent;
+    MUST(sr_write_file(vault, "/e", "five", 4) == 0);
+    listen_begins(&by_vault, false, 0);
+    wait_for_sync(&by_vault);
+    MUST(sr_keep_in_sync(vault, 0, NULL, NULL, &silent) == 0);
+    pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(sr_continuous_sync_close(by_vault.sync) == -EBADF
+              && sr_continuous_sync_finish(silent) == -EBADF ? 0 : 3);
+    int status;
+    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    MUST(sr_close(vault) == 0);
+    atomic_store(&by_vault.is_over, true);
+    MUST(sr_continuous_sync_close(by_vault.sync) == -EBADF);
+    MUST(sr_continuous_sync_close(silent) == -EBADF);
+}
+
+/* ---- pairing */
+
+static void pairing(void)
+{
+    sr_vault vault = make("pairing"), joined;
+    sr_invitation invitation;
+    sr_new_device device;
+    sr_candidate candidate;
+    sr_bytes code, shown, own;
+    sr_keys keys;
+    sr_options how = options();
+    MUST(sr_write_file(vault, "/a", "for both", 8) == 0);
+    char *url = remote_of("meeting");
+    MUST(sr_invite(vault, "meeting", &invitation, &code) == -ENOENT);
+    MUST(sr_add_remote(vault, "meeting", url) == 0);
+    MUST(sr_push(vault, "meeting", NULL, NULL) == 0);
+    MUST(sr_invite(vault, "meeting", &invitation, &code) == 0);
+    MUST(sr_keys_open(place("pairing"), &key, &how, &keys) == 0);
+    MUST(sr_invitation_look(invitation, &candidate) == 0);
+    MUST(sr_invitation_admit(invitation, "", keys) == -EINVAL);
+    MUST(sr_invitation_refuse(invitation, "") == -EINVAL);
+
+    MUST(sr_make_key_file(&own) == 0);
+    sr_secret secret = { SR_KEY_FILE, own.data, own.len };
+    MUST(sr_new_device_make(url, &secret, "", &device) == -EINVAL);
+    MUST(sr_new_device_make(url, &secret, "laptop", &device) == 0);
+    MUST(sr_new_device_look(device) == -EINVAL);
+    MUST(sr_new_device_clone(device, place("laptop"), &how, NULL, NULL) == -EINVAL);
+    MUST(sr_new_device_ask(device, "no code") == -EINVAL);
+
+    /* Another code: both hear of it, and the next try is good. */
+    char *last = (char *)code.data + code.len - 1;
+    char right = *last;
+    *last = right == '0' ? '1' : '0';
+    MUST(sr_new_device_ask(device, (char *)code.data) == 0);
+    *last = right;
+    MUST(sr_invitation_look(invitation, &candidate) == 0);
+    MUST(sr_new_device_look(device) == 0);
+    MUST(sr_invitation_tries_left(invitation) == 5);
+    MUST(sr_invitation_look(invitation, &candidate) == 0);
+    MUST(sr_invitation_tries_left(invitation) == 4);
+    MUST(sr_new_device_look(device) == -EACCES);
+
+    MUST(sr_new_device_ask(device, (char *)code.data) == 0);
+    MUST(sr_invitation_look(invitation, &candidate) == 0);
+    MUST(sr_new_device_look(device) == 0);
+    MUST(sr_invitation_look(invitation, &candidate) == 1);
+    MUST(sr_new_device_fingerprint(device, &shown) == 0);
+    MUST(strcmp((char *)candidate.name.data, "laptop") == 0);
+    MUST(strcmp((char *)candidate.fingerprint.data, (char *)shown.data) == 0);
+    sr_candidate_free(&candidate);
+    sr_candidate_free(&candidate);
+    MUST(sr_invitation_admit(invitation, "another", keys) == -EINVAL);
+    MUST(sr_invitation_admit(invitation, (char *)shown.data, keys) == 0);
+    MUST(sr_new_device_look(device) == 1 && sr_new_device_look(device) == 1);
+    MUST(sr_invitation_look(invitation, &candidate) == -EINVAL);
+    MUST(sr_invitation_close(invitation) == 0 && sr_invitation_close(invitation) == -EBADF);
+    MUST(sr_new_device_clone(device, place("laptop"), &how, NULL, NULL) == 0);
+    MUST(sr_new_device_close(device) == 0 && sr_new_device_close(device) == -EBADF);
+    MUST(sr_open(place("laptop"), &secret, &how, &joined) == 0);
+    MUST(sr_exists(joined, "/a") == 1);
+    MUST(sr_sync_with(joined, "origin", NULL, NULL, NULL) == 0);
+    MUST(sr_close(joined) == 0);
+
+    /* An offer goes with its vault. */
+    sr_bytes_free(&code);
+    MUST(sr_invite(vault, "meeting", &invitation, &code) == 0);
+    MUST(sr_close(vault) == 0 && sr_keys_close(keys) == 0);
+    MUST(sr_invitation_close(invitation) == -EBADF);
+    sr_bytes_free(&code), sr_bytes_free(&shown), sr_bytes_free(&own);
 }
 
 /* ---- threads and signals */
@@ -644,6 +956,9 @@ int main(int argc, char **argv)
     arguments();
     recovery();
     progress();
+    space();
+    syncing();
+    pairing();
     threads();
     forks();
     started();

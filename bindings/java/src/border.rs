@@ -145,7 +145,7 @@ fn throw(env: &mut Env<'_>, number: i32, family: ErrorFamily, message: &str) {
 }
 
 /// The place of a family in `VaultException.Kind`.
-const fn number_of(family: ErrorFamily) -> jint {
+pub(crate) const fn number_of(family: ErrorFamily) -> jint {
     match family {
         ErrorFamily::System => 0,
         ErrorFamily::Closed => 1,

@@ -13,9 +13,10 @@ use std::sync::{Arc, LazyLock};
 use jni::sys::jlong;
 use parking_lot::{Mutex, RwLock};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
-use strongroom::{File, Keys, Snapshot, Transaction, Vault};
+use strongroom::{ContinuousSync, File, Keys, Snapshot, Transaction, Vault};
 
 use crate::border::{EBADF, Fail, Outcome};
+use crate::joining::{Inviting, Joining};
 use crate::listings::Listing;
 
 /// Something open.
@@ -27,6 +28,9 @@ pub(crate) enum Object {
     File(Arc<File>),
     Listing(Arc<Mutex<Listing>>),
     Keys(Arc<Mutex<Keys>>),
+    ContinuousSync(Arc<Mutex<Option<ContinuousSync>>>),
+    Invitation(Arc<Mutex<Inviting>>),
+    NewDevice(Arc<Mutex<Joining>>),
 }
 
 struct Open {

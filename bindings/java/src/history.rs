@@ -7,7 +7,7 @@
 use jni::objects::{JByteArray, JClass, JObjectArray};
 use jni::sys::{jboolean, jlong};
 use jni::{Env, NativeMethod};
-use strongroom::{Error, NewRevision, RevisionInfo};
+use strongroom::{Error, NewRevision, Retention, RevisionInfo};
 
 use crate::answer::Answer;
 use crate::border::{Outcome, Throw, bytes, native, optional_text, signed, text};
@@ -20,6 +20,9 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(read_snapshot(vault: jlong, selector: [jbyte]) -> jlong),
     native!(restore(vault: jlong, selector: [jbyte], path: [jbyte], to: [jbyte]) -> jlong),
     native!(differences(vault: jlong, before: [jbyte], after: [jbyte], path: [jbyte]) -> [jbyte]),
+    native!(thin(vault: jlong) -> [jbyte]),
+    native!(usage(vault: jlong) -> [jbyte]),
+    native!(erase(vault: jlong, path: [jbyte], trial: jboolean) -> [jbyte]),
 ];
 
 fn put(answer: Answer, one: &RevisionInfo) -> Answer {
@@ -132,4 +135,44 @@ fn differences<'local>(
         Ok::<_, Error>(())
     })?;
     Answer::new().names(&found).give(env)
+}
+
+/// Removes the snapshots that the vault's rule lets go; gives them.
+fn thin<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let vault = vault(handle)?;
+    let rule = vault.retention()?.unwrap_or(Retention::DEFAULT);
+    let gone = vault.thin(&rule)?;
+    Answer::new().list(gone.iter(), put).give(env)
+}
+
+/// Sealed bytes of files of now, of snapshots alone, and of nothing.
+fn usage<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let usage = vault(handle)?.usage()?;
+    let answer = Answer::new()
+        .count(usage.live_bytes)
+        .count(usage.kept_bytes)
+        .count(usage.waste_bytes);
+    answer.give(env)
+}
+
+/// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be.
+fn erase<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    path: JByteArray<'local>,
+    trial: jboolean,
+) -> Outcome<JByteArray<'local>> {
+    let path = bytes(env, &path)?;
+    let erased = vault(handle)?.erase(&*path, trial)?;
+    let answer = Answer::new().count(erased.files).count(erased.bytes);
+    answer.give(env)
 }

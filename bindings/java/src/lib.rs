@@ -15,15 +15,19 @@
 
 mod answer;
 mod border;
+mod continuous_sync;
 mod files;
 mod handles;
 mod history;
+mod joining;
 mod keys;
 mod listings;
+mod pairing;
 #[cfg(feature = "panic-test")]
 mod panics;
 mod remotes;
 mod secrets;
+mod space;
 mod transactions;
 mod tree;
 mod vaults;
@@ -86,6 +90,9 @@ fn register(env: &mut Env<'_>) -> Result<(), Error> {
         transactions::METHODS,
         keys::METHODS,
         remotes::METHODS,
+        space::METHODS,
+        continuous_sync::METHODS,
+        pairing::METHODS,
     ] {
         // SAFETY: all are made for static methods by `native!`.
         unsafe { env.register_native_methods(&class, methods)? };

@@ -8,18 +8,22 @@ use jni::objects::{JByteArray, JClass, JObject};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{Env, NativeMethod};
 use strongroom::{
-    CloneOptions, CloneProgress, Keep, PullReport, PushReport, RemoteProgress, Removal,
+    CloneContent, CloneOptions, CloneProgress, GoOn, Keep, PullReport, PushReport, Rates,
+    RemoteProgress, Removal,
 };
 
 use crate::answer::{Answer, array};
-use crate::border::{Outcome, Throw, bytes, goes_on, invalid, machine_path, native, text};
+use crate::border::{
+    Outcome, Throw, bytes, goes_on, invalid, machine_path, native, text, unsigned,
+};
 use crate::handles::vault;
-use crate::secrets::{given, trust};
+use crate::secrets::{ON_DEMAND, given, trust};
 
 pub(crate) const METHODS: &[NativeMethod] = &[
     native!(add_remote(vault: jlong, name: [jbyte], url: [jbyte], keep: jboolean) -> void),
     native!(remotes(vault: jlong) -> [jbyte]),
     native!(remove_remote(vault: jlong, name: [jbyte]) -> void),
+    native!(limit_remotes(vault: jlong, up: jlong, down: jlong) -> void),
     native!(push(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
     native!(pull(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
     native!(sync_with(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
@@ -75,14 +79,28 @@ fn remove_remote<'local>(
     Ok(vault(handle)?.remove_remote(&name)?)
 }
 
-fn pushed(answer: Answer, report: PushReport) -> Answer {
+/// Uses remotes at most so fast, in bytes per second; 0: as fast as the line is.
+fn limit_remotes<'local>(
+    _: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    up: jlong,
+    down: jlong,
+) -> Outcome<()> {
+    let limit = |rate: u64| (rate > 0).then_some(rate);
+    let (up, down) = (limit(unsigned(up)?), limit(unsigned(down)?));
+    vault(handle)?.limit_remotes(Rates { up, down });
+    Ok(())
+}
+
+pub(crate) fn pushed(answer: Answer, report: PushReport) -> Answer {
     answer
         .count(report.objects)
         .count(report.bytes)
         .count(report.publications)
 }
 
-fn pulled(answer: Answer, report: &PullReport) -> Answer {
+pub(crate) fn pulled(answer: Answer, report: &PullReport) -> Answer {
     answer
         .count(report.objects)
         .count(report.bytes)
@@ -153,6 +171,30 @@ fn check_remote<'local>(
     Answer::new().names(&report.problems).give(env)
 }
 
+/// How a vault is cloned.
+pub(crate) fn clone_options(
+    env: &Env<'_>,
+    flags: jint,
+    fingerprint: &JByteArray<'_>,
+) -> Outcome<CloneOptions> {
+    Ok(CloneOptions {
+        trust: trust(env, flags, fingerprint)?,
+        content: match flags & ON_DEMAND {
+            0 => CloneContent::Here,
+            _ => CloneContent::AtRemote,
+        },
+        ..CloneOptions::default()
+    })
+}
+
+/// Tells how far a clone is.
+pub(crate) fn down(env: &mut Env<'_>, told: &JObject<'_>, at: CloneProgress) -> GoOn {
+    match at {
+        CloneProgress::Down(at) => goes_on(env, told, at.bytes, at.bytes_total),
+        CloneProgress::Made(_) => goes_on(env, told, 0, 0),
+    }
+}
+
 /// Makes a vault in `folder` out of the remote at `url`; gives its fingerprint.
 #[expect(clippy::too_many_arguments, reason = "Java gives them one by one")]
 fn clone_remote<'local>(
@@ -168,14 +210,10 @@ fn clone_remote<'local>(
     told: JObject<'local>,
 ) -> Outcome<JByteArray<'local>> {
     let (url, folder) = (text(env, &url)?, machine_path(env, &folder)?);
-    let options = CloneOptions {
-        trust: trust(env, flags, &fingerprint)?,
-        ..CloneOptions::default()
-    };
+    let options = clone_options(env, flags, &fingerprint)?;
     let secret = given(env, kind, &secret, &inner)?.to_open()?;
-    let report = strongroom::clone(&url, &folder, &secret, options, &mut |at| match at {
-        CloneProgress::Down(at) => goes_on(env, &told, at.bytes, at.bytes_total),
-        CloneProgress::Made(_) => goes_on(env, &told, 0, 0),
+    let report = strongroom::clone(&url, &folder, &secret, options, &mut |at| {
+        down(env, &told, at)
     })?;
     array(env, report.fingerprint.as_bytes())
 }

@@ -27,6 +27,7 @@ pub(crate) const READ_ONLY: jint = 1;
 pub(crate) const OWN: jint = 2;
 const ACCEPT_OLDER: jint = 4;
 const NO_RECORDS: jint = 8;
+pub(crate) const ON_DEMAND: jint = 16;
 
 /// A secret as Java gives it.
 pub(crate) struct Given {

@@ -54,7 +54,7 @@ pub(crate) fn key_slots(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Slot>> 
 /// The keys of a vault, unlocked.
 #[pyclass(frozen, module = "strongroom._native")]
 pub(crate) struct Keys {
-    opened: Opened<strongroom::Keys>,
+    pub(crate) opened: Opened<strongroom::Keys>,
 }
 
 impl Keys {

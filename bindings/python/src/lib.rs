@@ -17,8 +17,10 @@ mod history;
 mod keys;
 mod names;
 mod opened;
+mod pairing;
 mod remotes;
 mod secrets;
+mod space;
 mod told;
 mod transaction;
 mod vault;
@@ -48,10 +50,14 @@ mod _native {
         remove_xattr, rename, set_attributes, set_xattr, stat,
     };
     #[pymodule_export]
+    use super::pairing::{Candidate, Invitation, NewDevice, invite, new_device};
+    #[pymodule_export]
     use super::remotes::{
         ContinuousSync, add_remote, check_remote, clone, conflicts, keep_in_sync, limit_remotes,
         pull, push, remotes, remove_remote, settle_conflict, sync_with,
     };
+    #[pymodule_export]
+    use super::space::{bring_back, evict, pin, pins, prune_remote, unpin, unused_at_remote};
     #[pymodule_export]
     use super::transaction::{Transaction, begin, replace};
     #[pymodule_export]

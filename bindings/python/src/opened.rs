@@ -85,6 +85,22 @@ impl<T: Send> Opened<T> {
         Ok(result)
     }
 
+    /// The same with a second value, which others find closed meanwhile, too.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub(crate) fn borrow_both<U: Send, R: Send>(
+        &self,
+        py: Python<'_>,
+        other: &Opened<U>,
+        with: impl FnOnce(&mut T, &mut U) -> R + Send,
+    ) -> PyResult<R> {
+        let mut second = other.take()?.ok_or_else(|| other.closed())?;
+        let result = self.borrow(py, |first| with(first, &mut second));
+        *other.value.lock() = Some(second);
+        result
+    }
+
     fn check_fork(&self) -> PyResult<()> {
         match self.is_forked() {
             false => Ok(()),

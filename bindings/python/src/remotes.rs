@@ -11,8 +11,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use strongroom::{
-    CloneOptions, CloneProgress, GoOn, Keep, PullReport, PushReport, Rates, RemoteProgress,
-    Removal, SyncEvent, SyncReport,
+    CloneContent, CloneOptions, CloneProgress, GoOn, Keep, PullReport, PushReport, Rates,
+    RemoteProgress, Removal, SyncEvent, SyncReport,
 };
 
 use crate::attributes::{Stat, stat_of};
@@ -147,11 +147,12 @@ impl<'py> Synced<'py> {
     }
 }
 
-/// Calls what reaches a remote and reports how far it is.
-fn reach<T: Send>(
+/// Calls what reaches a remote, about `paths`, and reports how far it is.
+pub(crate) fn reach<T: Send>(
     py: Python<'_>,
     vault: &Vault,
     progress: Option<Py<PyAny>>,
+    paths: &[&[u8]],
     call: impl FnOnce(
         &strongroom::Vault,
         &mut dyn FnMut(&RemoteProgress) -> GoOn,
@@ -163,7 +164,7 @@ fn reach<T: Send>(
     let report = detached(py, || {
         call(&open, &mut |at| told.step((at.bytes, at.bytes_total)))
     })?;
-    told.end(py, report)
+    told.end_of(py, report, paths)
 }
 
 /// Brings a remote what it lacks, and publishes it.
@@ -174,7 +175,10 @@ pub(crate) fn push(
     name: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Pushed> {
-    reach(py, vault, progress, |vault, told| vault.push(name, told)).map(Pushed::from)
+    reach(py, vault, progress, &[], |vault, told| {
+        vault.push(name, told)
+    })
+    .map(Pushed::from)
 }
 
 /// Brings here what others published, and joins it.
@@ -185,7 +189,9 @@ pub(crate) fn pull<'py>(
     name: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Pulled<'py>> {
-    let report = reach(py, vault, progress, |vault, told| vault.pull(name, told))?;
+    let report = reach(py, vault, progress, &[], |vault, told| {
+        vault.pull(name, told)
+    })?;
     Ok(Pulled::new(py, &report))
 }
 
@@ -197,7 +203,7 @@ pub(crate) fn sync_with<'py>(
     name: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Synced<'py>> {
-    let report = reach(py, vault, progress, |vault, told| {
+    let report = reach(py, vault, progress, &[], |vault, told| {
         vault.sync_with(name, told)
     })?;
     Ok(Synced::new(py, &report))
@@ -212,34 +218,56 @@ pub(crate) fn check_remote(
     deep: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<String>> {
-    let report = reach(py, vault, progress, |vault, told| {
+    let report = reach(py, vault, progress, &[], |vault, told| {
         vault.check_remote(name, deep, told)
     })?;
     Ok(report.problems)
 }
 
+/// How a vault is cloned. `on_demand`: the content of files stays at the remote.
+pub(crate) fn clone_options(
+    on_demand: bool,
+    remember: bool,
+    fingerprint: Option<&str>,
+) -> PyResult<CloneOptions> {
+    Ok(CloneOptions {
+        trust: trust(remember, fingerprint, false)?,
+        content: match on_demand {
+            true => CloneContent::AtRemote,
+            false => CloneContent::Here,
+        },
+        ..CloneOptions::default()
+    })
+}
+
+/// Reports how far a clone is.
+pub(crate) fn down(told: &mut Told, at: CloneProgress) -> GoOn {
+    match at {
+        CloneProgress::Down(at) => told.step((at.bytes, at.bytes_total)),
+        CloneProgress::Made(_) => told.step((0, 0)),
+    }
+}
+
 /// Makes a vault in `folder` out of the remote at `url`; gives its fingerprint.
 #[pyfunction]
-#[pyo3(signature = (url, folder, given, *, remember, fingerprint, progress))]
+#[pyo3(signature = (url, folder, given, *, on_demand, remember, fingerprint, progress))]
+#[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
 pub(crate) fn clone(
     py: Python<'_>,
     url: &str,
     folder: PathBuf,
     given: Given,
+    on_demand: bool,
     remember: bool,
     fingerprint: Option<&str>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let options = CloneOptions {
-        trust: trust(remember, fingerprint, false)?,
-        ..CloneOptions::default()
-    };
+    let options = clone_options(on_demand, remember, fingerprint)?;
     let mut told = Told::new(progress);
     let report = detached(py, || {
         let secret = secret(&given)?;
-        strongroom::clone(url, &folder, &secret, options, &mut |at| match at {
-            CloneProgress::Down(at) => told.step((at.bytes, at.bytes_total)),
-            CloneProgress::Made(_) => told.step((0, 0)),
+        strongroom::clone(url, &folder, &secret, options, &mut |at| {
+            down(&mut told, at)
         })
     })?;
     Ok(told.end(py, report)?.fingerprint)
@@ -301,7 +329,7 @@ pub(crate) struct ContinuousSync {
 
 #[pymethods]
 impl ContinuousSync {
-    /// Ends it; `finish`: when what waits has gone to the remotes that work.
+    /// Ends it; `finish`: when what waits has gone to the remotes that work. Called by what hears of its events, it waits for nothing.
     fn close(&self, py: Python<'_>, finish: bool) -> PyResult<()> {
         if self.opened.is_forked() {
             return Ok(());

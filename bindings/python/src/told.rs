@@ -48,9 +48,19 @@ impl Told {
 
     /// What the call came to, or what the callable raised.
     pub(crate) fn end<T>(self, py: Python<'_>, result: strongroom::Result<T>) -> PyResult<T> {
+        self.end_of(py, result, &[])
+    }
+
+    /// The same of a call about `paths`.
+    pub(crate) fn end_of<T>(
+        self,
+        py: Python<'_>,
+        result: strongroom::Result<T>,
+        paths: &[&[u8]],
+    ) -> PyResult<T> {
         match self.failed {
             Some(error) => Err(error),
-            None => result.map_err(|error| raise(py, &error, &[])),
+            None => result.map_err(|error| raise(py, &error, paths)),
         }
     }
 }

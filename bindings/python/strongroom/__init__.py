@@ -30,8 +30,19 @@ from ._errors import (
 from ._files import RawFile
 from ._history import Snapshot, SnapshotInfo
 from ._keys import Keys, Slot, clone, key_slots, write_key_file
+from ._pairing import Candidate, Invitation, NewDevice
 from ._path import VaultPath
-from ._sync import Conflict, ContinuousSync, PullReport, PushReport, Remote, SyncReport
+from ._sync import (
+    BringBackReport,
+    Conflict,
+    ContinuousSync,
+    EvictReport,
+    PruneReport,
+    PullReport,
+    PushReport,
+    Remote,
+    SyncReport,
+)
 from ._transaction import Transaction
 from ._tree import DirEntry
 from ._vault import Vault
@@ -40,19 +51,25 @@ from ._whole import Damage, Information, Rotation, Space, Usage, VerifyReport
 __version__ = importlib.metadata.version("strongroom")
 
 __all__ = [
+    "BringBackReport",
+    "Candidate",
     "ChangedError",
     "Conflict",
     "ContinuousSync",
     "Damage",
     "DamagedError",
     "DirEntry",
+    "EvictReport",
     "Information",
+    "Invitation",
     "Keys",
     "LockLostError",
     "LockedError",
+    "NewDevice",
     "NoSuchSnapshotError",
     "NotAVaultError",
     "OwnerGoneError",
+    "PruneReport",
     "PullReport",
     "PushReport",
     "RawFile",

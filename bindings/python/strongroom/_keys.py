@@ -121,13 +121,17 @@ def clone(
     key_file: Optional[AnyFile] = None,
     identity_file: Optional[AnyFile] = None,
     identity_passphrase: Optional[str] = None,
+    on_demand: bool = False,
     fingerprint: Optional[str] = None,
     remember: bool = True,
     progress: Optional[Progress] = None,
 ) -> str:
     """Makes a vault in ``folder``, new or empty, out of the remote at ``url``; gives its fingerprint.
 
-    The remote is called ``origin`` there. Interrupted at any moment, the same call goes on.
+    The remote is called ``origin`` there. ``on_demand``: the content of files stays at the remote until it is read. Interrupted at any
+    moment, the same call goes on.
     """
     secret = source(passphrase, recovery_code, key_file, identity_file, identity_passphrase)()
-    return _native.clone(url, folder, secret, remember=remember, fingerprint=fingerprint, progress=progress)
+    return _native.clone(
+        url, folder, secret, on_demand=on_demand, remember=remember, fingerprint=fingerprint, progress=progress
+    )

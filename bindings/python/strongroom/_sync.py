@@ -108,8 +108,63 @@ class Conflict:
         return cls(path, found["device"], found["time"], beside, found["published"] is not None)
 
 
+@dataclass(frozen=True)
+class EvictReport:
+    """What an eviction did."""
+
+    #: Segments that went from this disk, and their bytes.
+    segments: int
+    bytes: int
+    #: Segments that stayed, because no remote has shown that it has them, and their bytes.
+    kept: int
+    kept_bytes: int
+    #: Segments that stayed, because content of something pinned lies in them, and their bytes.
+    pinned: int
+    pinned_bytes: int
+    #: Why remotes were not asked, a line each.
+    problems: Tuple[str, ...]
+    #: Whether ``progress`` stopped it; what went stays away.
+    is_stopped: bool
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> EvictReport:
+        return cls(**{**found, "problems": tuple(found["problems"])})
+
+
+@dataclass(frozen=True)
+class BringBackReport:
+    """What came back from remotes."""
+
+    #: Segments that came, and their bytes.
+    segments: int
+    bytes: int
+    #: Segments that no remote has any more, and their bytes: a verification names the files that this costs.
+    lost: int
+    lost_bytes: int
+    #: Whether ``progress`` stopped it; what came stays.
+    is_stopped: bool
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What was removed from a remote."""
+
+    #: Objects that were removed, and their bytes.
+    objects: int
+    bytes: int
+    #: Objects to which nothing refers any more, and which stay until the grace is over; and their bytes.
+    waiting: int
+    waiting_bytes: int
+    #: Such objects that the remote itself keeps for some days, and their bytes.
+    kept: int
+    kept_bytes: int
+
+
 class ContinuousSync:
-    """A continuous sync, until it or its vault is closed."""
+    """A continuous sync, until it or its vault is closed.
+
+    What hears of its events may close it too: then nothing is waited for, and it ends when that function returns.
+    """
 
     def __init__(self, vault: Vault, native: _native.ContinuousSync) -> None:
         self._inner = native

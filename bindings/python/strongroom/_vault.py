@@ -15,8 +15,20 @@ from . import _native
 from ._files import RawFile
 from ._history import Snapshot, SnapshotInfo
 from ._names import AnyPath, buffer, decode, encode, like
+from ._pairing import Invitation
 from ._secrets import AnyFile, AnyPassphrase, new_keys, source
-from ._sync import Conflict, ContinuousSync, Progress, PullReport, PushReport, Remote, SyncReport
+from ._sync import (
+    BringBackReport,
+    Conflict,
+    ContinuousSync,
+    EvictReport,
+    Progress,
+    PruneReport,
+    PullReport,
+    PushReport,
+    Remote,
+    SyncReport,
+)
 from ._transaction import Transaction
 from ._tree import Tree
 from ._whole import Information, Rotation, Space, Usage, VerifyReport
@@ -446,9 +458,51 @@ class Vault(Tree):
     ) -> ContinuousSync:
         """From now on syncs with all remotes by itself, asking them every ``every`` seconds at least.
 
-        ``told`` hears of each event, as a dictionary, from a thread of its own. Close what this gives, or use it in a ``with``.
+        ``told`` hears of each event, as a dictionary, from a thread of its own. Close what this gives, or use it in a ``with``. What
+        ``told`` raises goes to ``sys.unraisablehook``, and the sync goes on.
         """
         return ContinuousSync(self, _native.keep_in_sync(self._inner, every, told))
+
+    def invite(self, name: str) -> Invitation:
+        """Offers a new device, which has no key of the vault, to join through the remote of that name: by a code."""
+        return Invitation(self, _native.invite(self._inner, name))
+
+    def prune_remote(
+        self, name: str, *, grace: float = 7 * 24 * 60 * 60, progress: Optional[Progress] = None
+    ) -> PruneReport:
+        """Removes from a remote what nothing has referred to for ``grace`` seconds. First it pushes.
+
+        With less than a week, a device that is reading there now may have to begin again.
+        """
+        return PruneReport(**_native.prune_remote(self._inner, name, grace, progress))
+
+    def unused_at_remote(self, name: str) -> PruneReport:
+        """What ``prune_remote`` may remove sooner or later, as what waits. Nothing is removed."""
+        return PruneReport(**_native.unused_at_remote(self._inner, name))
+
+    # ---- content that only remotes have
+
+    def evict(self, path: Optional[AnyPath] = None, progress: Optional[Progress] = None) -> EvictReport:
+        """Removes content from this disk that remotes have: of files at or below ``path``, or of all. What is read later comes back."""
+        where = None if path is None else encode(path, self)
+        return EvictReport._of(_native.evict(self._inner, where, progress))
+
+    def bring_back(self, path: Optional[AnyPath] = None, progress: Optional[Progress] = None) -> BringBackReport:
+        """Brings evicted content back: of files at or below ``path``, or all."""
+        where = None if path is None else encode(path, self)
+        return BringBackReport(**_native.bring_back(self._inner, where, progress))
+
+    def pin(self, path: AnyPath, progress: Optional[Progress] = None) -> BringBackReport:
+        """Brings the content of what is at ``path`` here, with all below a directory, and keeps it here: ``evict`` leaves it."""
+        return BringBackReport(**_native.pin(self._inner, encode(path, self), progress))
+
+    def unpin(self, path: AnyPath) -> bool:
+        """Lets ``evict`` take the content of what is at ``path`` again; gives whether it was pinned."""
+        return _native.unpin(self._inner, encode(path, self))
+
+    def pins(self) -> List[str]:
+        """The paths of what is pinned."""
+        return [decode(path) for path in _native.pins(self._inner)]
 
     def conflicts(self) -> List[Conflict]:
         """All conflict copies in the vault, in the order of their paths."""

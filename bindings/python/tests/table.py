@@ -19,6 +19,8 @@ KINDS = {
 }
 FLAGS = {"set": 0, "create": os.XATTR_CREATE, "replace": os.XATTR_REPLACE}
 WHENCE = {"start": 0, "current": 1, "end": 2}
+# Their names are text.
+REMOTES = ("add_remote", "remove_remote", "push", "pull", "sync_with", "check_remote", "prune")
 
 
 def octets(value):
@@ -84,7 +86,7 @@ class Machine:
         """Does a step; gives what the call gave."""
         arguments = {name: value for name, value in step.items() if name not in ("op", "is", "errno")}
         for name in ("path", "data", "target", "name", "value"):
-            if name in arguments and step["op"] not in ("find", "add_remote", "remove_remote", "push", "pull", "sync_with"):
+            if name in arguments and step["op"] not in ("find", *REMOTES):
                 arguments[name] = octets(arguments[name])
         if "to" in arguments and step["op"] not in ("seek", "copy_range"):
             arguments["to"] = octets(arguments["to"])
@@ -97,6 +99,8 @@ class Machine:
             return getattr(self, "file_" + step["op"])(vault, self.files[arguments.pop("file")], **arguments)
         if "folder" in arguments:
             arguments["folder"] = self.folder / arguments["folder"]
+            if step["op"] == "backup":
+                return self.do_backup(vault, **arguments)
             return getattr(self, "folder_" + step["op"])(**arguments)
         return getattr(self, "do_" + step["op"])(tree, **arguments)
 
@@ -371,5 +375,34 @@ class Machine:
     def do_sync_with(self, vault, name):
         return vault.sync_with(name).pulled.conflicts
 
-    def folder_clone(self, folder, place, secret):
-        strongroom.clone(self.url(place), folder, remember=False, **self.secret(secret))
+    def folder_clone(self, folder, place, secret, on_demand=False):
+        strongroom.clone(self.url(place), folder, on_demand=on_demand, remember=False, **self.secret(secret))
+
+    def do_check_remote(self, vault, name, deep=False):
+        return vault.check_remote(name, deep=deep) == []
+
+    def do_prune(self, vault, name):
+        vault.prune_remote(name, grace=0)
+
+    def do_backup(self, vault, folder):
+        vault.backup(folder)
+
+    # ---- content that only remotes have
+
+    def do_evict(self, vault, path=None):
+        return vault.evict(path).segments > 0
+
+    def do_bring_back(self, vault, path=None):
+        return vault.bring_back(path).segments > 0
+
+    def do_away(self, vault):
+        return vault.information().away_bytes > 0
+
+    def do_pin(self, vault, path):
+        vault.pin(path)
+
+    def do_unpin(self, vault, path):
+        return vault.unpin(path)
+
+    def do_pins(self, vault):
+        return [os.fsencode(path) for path in vault.pins()]

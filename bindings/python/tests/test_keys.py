@@ -1,7 +1,10 @@
 """Key slots, remotes, and vaults on other devices."""
 
+import gc
 import os
 import stat
+import sys
+import threading
 
 import pytest
 
@@ -153,3 +156,218 @@ def test_a_continuous_sync_ends_with_its_vault(vault, stick):
     vault.add_remote("stick", stick)
     vault.keep_in_sync(3600)
     vault.close()
+
+
+class Listener:
+    """Hears of a continuous sync; ``synced`` is set whenever something went up."""
+
+    def __init__(self, does=lambda: None):
+        self.does = does
+        self.synced = threading.Event()
+        self.syncing = None
+        self.known = threading.Event()
+
+    def __call__(self, event):
+        if event["kind"] == "synced" and event["report"]["pushed"]["objects"]:
+            try:
+                self.does()
+            finally:
+                self.synced.set()
+
+    def begin(self, vault):
+        self.syncing = vault.keep_in_sync(1.0, self)
+        self.known.set()
+        assert self.synced.wait(60)
+
+
+def test_a_continuous_sync_may_be_closed_by_what_hears_of_it(vault, stick):
+    vault.add_remote("stick", stick)
+    for end in ("close", "finish"):
+
+        def close(end=end):
+            assert listener.known.wait(60)
+            getattr(listener.syncing, end)()
+            getattr(listener.syncing, end)()
+
+        vault.write_text(f"/{end}", "something new")
+        listener = Listener(close)
+        listener.begin(vault)
+        listener.syncing.close()
+        listener.syncing.finish()
+    vault.push("stick")
+
+
+def test_what_a_listener_raises_is_shown_and_ends_nothing(vault, stick, monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: shown.append(told.exc_type))
+    vault.add_remote("stick", stick)
+    vault.write_text("/a", "one")
+    listener = Listener(lambda: {}["raised in the listener"])
+    listener.begin(vault)
+    listener.synced.clear()
+    vault.write_text("/a", "two")
+    assert listener.synced.wait(60)
+    listener.syncing.close()
+    assert len(shown) >= 2 and set(shown) == {KeyError}
+
+
+def test_a_continuous_sync_that_nobody_keeps_goes_on_until_its_vault_is_closed(vault, stick):
+    vault.add_remote("stick", stick)
+    vault.write_text("/a", "one")
+    listener = Listener()
+    listener.begin(vault)
+    listener.syncing = None
+    gc.collect()
+    listener.synced.clear()
+    vault.write_text("/a", "two")
+    assert listener.synced.wait(60)
+    vault.close()
+
+
+def test_a_forked_child_leaves_the_continuous_sync_of_its_parent_alone(program, tmp_path):
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    program(
+        """
+        import threading
+        vault = open_vault()
+        vault.add_remote("stick", "folder:" + sys.argv[1])
+        vault.write_text("/a", "x" * 1000)
+        synced = threading.Event()
+        syncing = vault.keep_in_sync(1.0, lambda event: synced.set() if event["kind"] == "synced" else None)
+        assert synced.wait(60)
+        child = os.fork()
+        if child == 0:
+            syncing.close()
+            syncing.finish()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        synced.clear()
+        vault.write_text("/a", "y" * 1000)
+        assert synced.wait(60)
+        syncing.close()
+        vault.close()
+        """,
+        str(stick),
+    )
+
+
+def test_content_is_evicted_and_pinned(vault, stick):
+    content = os.urandom(9 << 20)
+    vault.write_bytes("/a", content)
+    vault.add_remote("stick", stick)
+    assert vault.evict().segments == 0
+    vault.push("stick")
+    stopped = vault.evict(progress=lambda done, total: False)
+    assert stopped.is_stopped and stopped.segments == 0
+    with pytest.raises(KeyError):
+        vault.evict(progress=lambda done, total: {}["raised in the listener"])
+    report = vault.evict("/a")
+    assert report.segments > 0 and report.bytes > 8 << 20 and report.problems == () and not report.is_stopped
+    assert vault.information().away_bytes > 8 << 20
+    assert vault.read_bytes("/a") == content
+    assert vault.information().away_bytes == 0
+    assert vault.pin("/a").segments == 0 and vault.pins() == ["/a"]
+    report = vault.evict()
+    assert report.segments == 0 and report.pinned > 0
+    assert vault.unpin("/a") and not vault.unpin("/a") and vault.pins() == []
+    vault.evict()
+    assert vault.bring_back("/a").segments > 0
+    with pytest.raises(FileNotFoundError) as error:
+        vault.pin("/none")
+    assert error.value.filename == "/none"
+
+
+def test_a_remote_is_pruned(vault, stick):
+    vault.add_remote("stick", stick)
+    vault.write_bytes("/a", os.urandom(1 << 20))
+    vault.push("stick")
+    vault.remove("/a")
+    vault.push("stick")
+    assert vault.unused_at_remote("stick").objects == 0
+    vault.prune_remote("stick")
+    vault.prune_remote("stick", grace=0, progress=lambda done, total: True)
+    assert vault.check_remote("stick") == []
+    with pytest.raises(ValueError):
+        vault.prune_remote("stick", grace=-1)
+    vault.remove_remote("stick")
+    vault.add_remote("kept", stick, keep=True)
+    with pytest.raises(strongroom.RemoteError) as error:
+        vault.prune_remote("kept")
+    assert error.value.errno == 13
+
+
+def test_a_clone_on_demand_reads_from_the_remote(vault, stick, tmp_path, key_file):
+    content = os.urandom(9 << 20)
+    vault.write_bytes("/a", content)
+    vault.add_remote("stick", stick)
+    vault.push("stick")
+    strongroom.clone(stick, tmp_path / "two", key_file=key_file, on_demand=True, remember=False)
+    with strongroom.Vault(tmp_path / "two", key_file=key_file, remember=False) as other:
+        assert other.information().away_bytes > 8 << 20
+        assert other.read_bytes("/a") == content
+
+
+def wrong(code):
+    return code[:-1] + ("1" if code[-1] == "0" else "0")
+
+
+def test_a_device_is_let_in_by_a_code(vault, stick, tmp_path, key_file):
+    vault.write_text("/a", "for both")
+    vault.add_remote("stick", stick)
+    vault.push("stick")
+    own = tmp_path / "laptop.key"
+    strongroom.write_key_file(own)
+    with pytest.raises(OSError) as error:
+        strongroom.NewDevice(stick, "", key_file=own)
+    assert error.value.errno == 22
+    keys = strongroom.Keys(vault.folder, key_file=key_file, remember=False)
+    with keys, vault.invite("stick") as invitation, strongroom.NewDevice(stick, "laptop", key_file=own) as device:
+        assert invitation.look() is None
+        with pytest.raises(ValueError):
+            device.look()
+        with pytest.raises(ValueError):
+            device.clone(tmp_path / "laptop")
+        with pytest.raises(ValueError):
+            device.ask("no code")
+        device.ask(wrong(invitation.code))
+        assert invitation.look() is None and not device.look() and invitation.tries_left == 5
+        assert invitation.look() is None and invitation.tries_left == 4
+        with pytest.raises(OSError) as error:
+            device.look()
+        assert error.value.errno == 13
+        device.ask(invitation.code)
+        assert invitation.look() is None and not device.look()
+        candidate = invitation.look()
+        assert candidate.name == "laptop" and candidate.fingerprint == device.fingerprint
+        invitation.admit(keys, candidate)
+        assert device.look() and device.look()
+        assert keys.slots()
+        device.clone(tmp_path / "laptop", remember=False)
+    invitation.close()
+    device.close()
+    with pytest.raises(ValueError):
+        invitation.look()
+    with pytest.raises(ValueError):
+        device.look()
+    with strongroom.Vault(tmp_path / "laptop", key_file=own, remember=False) as joined:
+        assert joined.read_text("/a") == "for both"
+        joined.sync_with("origin")
+
+
+def test_a_device_is_refused(vault, stick, tmp_path):
+    vault.add_remote("stick", stick)
+    vault.push("stick")
+    invitation = vault.invite("stick")
+    own = tmp_path / "laptop.key"
+    strongroom.write_key_file(own)
+    device = strongroom.NewDevice(stick, "laptop", key_file=own)
+    device.ask(invitation.code)
+    assert invitation.look() is None and not device.look()
+    invitation.refuse(invitation.look())
+    with pytest.raises(OSError) as error:
+        device.look()
+    assert error.value.errno == 13
+    vault.close()
+    with pytest.raises(ValueError):
+        invitation.look()

@@ -362,6 +362,8 @@ static int64_t call_folder(const struct step *step)
         snprintf(path, sizeof path, "%s/%s", place, text(step, "name"));
         return unlink(path);
     }
+    if (IS("backup"))
+        return sr_backup((sr_vault){ named(&vaults, text_or(step, "vault", "main")) }, place, NULL, NULL);
     sr_secret key = secret(step, "secret");
     if (IS("create")) {
         sr_vault vault = { 0 };
@@ -382,6 +384,8 @@ static int64_t call_folder(const struct step *step)
     if (IS("clone")) {
         char url[8192];
         snprintf(url, sizeof url, "folder:%s", below_folder(text(step, "place")));
+        if (integer_or(step, "on_demand", 0))
+            options.flags |= SR_ON_DEMAND;
         return sr_clone(url, place, &key, &options, NULL, NULL);
     }
     sr_keys keys = { 0 };
@@ -565,6 +569,10 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
         return sr_remove_remote(vault, name);
     if (IS("push"))
         return sr_push(vault, name, NULL, NULL);
+    if (IS("check_remote"))
+        return sr_check_remote(vault, name, integer_or(step, "deep", 0), NULL, NULL, NULL);
+    if (IS("prune"))
+        return sr_prune_remote(vault, name, 0, NULL, NULL, NULL);
     sr_pulled pulled = { 0 };
     int64_t result;
     if (IS("pull"))
@@ -575,6 +583,36 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
         stop("%s is no operation on a vault", step->op);
     sr_pulled_free(&pulled);
     return result;
+}
+
+/* Whether anything went or came. */
+static int64_t call_content(const struct step *step, struct given *given, sr_vault vault)
+{
+    char *path = text_or(step, "path", NULL);
+    if (IS("evict")) {
+        sr_evicted evicted = { 0 };
+        int result = sr_evict(vault, path, NULL, NULL, &evicted);
+        int64_t went = evicted.segments > 0;
+        sr_evicted_free(&evicted);
+        return result < 0 ? result : went;
+    }
+    if (IS("bring_back")) {
+        sr_brought brought = { 0 };
+        int result = sr_bring_back(vault, path, NULL, NULL, &brought);
+        return result < 0 ? result : brought.segments > 0;
+    }
+    if (IS("away")) {
+        sr_information information = { 0 };
+        int result = sr_get_information(vault, &information);
+        int64_t away = information.away_bytes > 0;
+        sr_information_free(&information);
+        return result < 0 ? result : away;
+    }
+    if (IS("pin"))
+        return sr_pin(vault, path, NULL, NULL, NULL);
+    if (IS("unpin"))
+        return sr_unpin(vault, path);
+    return give_names(given, sr_pins(vault, &given->names));
 }
 
 static int64_t call_history(const struct step *step, struct given *given, sr_vault vault)
@@ -634,6 +672,8 @@ static int64_t call_vault(const struct step *step, struct given *given)
         return sr_check(vault);
     if (IS("verify"))
         return sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
+    if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins"))
+        return call_content(step, given, vault);
     if (!argument(step, "path") || argument(step, "selector"))
         return call_history(step, given, vault);
     char *path = text(step, "path");

@@ -111,7 +111,11 @@ impl Worker {
     }
 
     fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // The work itself may drop this: no thread waits for itself, and this one ends when its work returns.
+        if thread.thread().id() != std::thread::current().id() {
             // A panic there has been reported by the panic hook.
             let _ = thread.join();
         }
@@ -122,5 +126,29 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.ending.wish(Wish::Stop);
         self.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Goal: what hears of the work may end it. Method: the work drops its own worker at its first turn; the channel ends with the thread.
+    #[test]
+    fn work_that_ends_itself_is_not_repeated() {
+        let place: Arc<Mutex<Option<Worker>>> = Arc::default();
+        let (told, heard) = channel();
+        let mut held = place.lock();
+        let own = Arc::clone(&place);
+        let started = Worker::start("test", move |_| {
+            let worker = own.lock().take();
+            told.send(worker.is_some()).expect("the test listens");
+            Some(Duration::ZERO)
+        });
+        *held = Some(started.expect("a thread"));
+        drop(held);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [true]);
     }
 }

@@ -111,6 +111,10 @@ public final class Keys implements AutoCloseable {
         tell(Native::rotateKeys);
     }
 
+    long number() {
+        return handle.number();
+    }
+
     private <T> T ask(java.util.function.LongFunction<T> call) throws IOException {
         try {
             return Vault.of(folder, () -> call.apply(handle.number()));

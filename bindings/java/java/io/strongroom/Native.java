@@ -146,6 +146,12 @@ final class Native {
 
     static native byte[] differences(long vault, byte[] before, byte[] after, byte[] path);
 
+    static native byte[] thin(long vault);
+
+    static native byte[] usage(long vault);
+
+    static native byte[] erase(long vault, byte[] path, boolean trial);
+
     // ---- transactions
 
     static native long begin(long vault);
@@ -182,6 +188,8 @@ final class Native {
 
     static native void removeRemote(long vault, byte[] name);
 
+    static native void limitRemotes(long vault, long up, long down);
+
     static native byte[] push(long vault, byte[] name, Progress told);
 
     static native byte[] pull(long vault, byte[] name, Progress told);
@@ -196,6 +204,42 @@ final class Native {
     static native byte[] conflicts(long vault);
 
     static native byte[] settleConflict(long vault, byte[] path, int keep);
+
+    static native byte[] evict(long vault, byte[] path, Progress told);
+
+    static native byte[] bringBack(long vault, byte[] path, Progress told);
+
+    static native byte[] pin(long vault, byte[] path, Progress told);
+
+    static native boolean unpin(long vault, byte[] path);
+
+    static native byte[] pins(long vault);
+
+    static native byte[] pruneRemote(long vault, byte[] name, long graceSeconds, Progress told);
+
+    static native byte[] unusedAtRemote(long vault, byte[] name);
+
+    static native long keepInSync(long vault, long everyMillis, SyncEvents told);
+
+    static native void finishSync(long sync);
+
+    // ---- pairing
+
+    static native byte[] invite(long vault, byte[] name);
+
+    static native byte[] lookForCandidate(long invitation);
+
+    static native void admit(long invitation, byte[] fingerprint, long keys);
+
+    static native void refuse(long invitation, byte[] fingerprint);
+
+    static native byte[] newDevice(byte[] url, int kind, byte[] secret, byte[] name);
+
+    static native void askToJoin(long device, byte[] code);
+
+    static native boolean isAdmitted(long device);
+
+    static native byte[] cloneAsAdmitted(long device, byte[] folder, int flags, byte[] fingerprint, Progress told);
 
     /** Called by the library when a call fails. */
     @SuppressWarnings("unused")

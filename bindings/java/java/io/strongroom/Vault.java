@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -441,6 +442,22 @@ public final class Vault extends Tree {
         return new Reader(handle().ask(path, null, vault -> Native.differences(vault, from, to, path))).names();
     }
 
+    /** Removes the snapshots that the vault's rule lets go; gives them. */
+    public List<Snapshot.Info> thin() throws IOException {
+        return infos(handle().ask(null, null, Native::thin));
+    }
+
+    /** What stored content is for: files of now, snapshots, nothing. */
+    public Usage usage() throws IOException {
+        return new Usage(new Reader(handle().ask(null, null, Native::usage)));
+    }
+
+    /** Takes the content of what was at {@code path} out of every snapshot, for good. Nothing may be there now. With {@code trial} nothing is done. */
+    public Erased erase(Path path, boolean trial) throws IOException {
+        byte[] at = bytes(path);
+        return new Erased(new Reader(handle().ask(at, null, vault -> Native.erase(vault, at, trial))));
+    }
+
     // ---- remotes
 
     /** A remote. */
@@ -579,6 +596,77 @@ public final class Vault extends Tree {
     public List<String> checkRemote(String name, boolean deep, Progress progress) throws IOException {
         byte[] called = Text.bytes(name);
         return new Reader(handle().ask(null, null, vault -> Native.checkRemote(vault, called, deep, progress))).texts();
+    }
+
+    /** From now on uses all remotes together at most so fast, in bytes per second; 0: as fast as the line is. */
+    public void limitRemotes(long up, long down) throws IOException {
+        handle().tell(null, null, vault -> Native.limitRemotes(vault, up, down));
+    }
+
+    /**
+     * Removes from a remote what nothing has referred to for so many seconds. First it pushes. With less than a week, a device that is reading there
+     * now may have to begin again.
+     */
+    public PruneReport pruneRemote(String name, long graceSeconds, Progress progress) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new PruneReport(new Reader(
+                handle().ask(null, null, vault -> Native.pruneRemote(vault, called, graceSeconds, progress))));
+    }
+
+    /** What {@link #pruneRemote} may remove sooner or later, as what waits. Nothing is removed. */
+    public PruneReport unusedAtRemote(String name) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new PruneReport(new Reader(handle().ask(null, null, vault -> Native.unusedAtRemote(vault, called))));
+    }
+
+    /** From now on syncs with all remotes by itself, asking them every so many milliseconds at least. */
+    public ContinuousSync keepInSync(long everyMillis, SyncListener listener) throws IOException {
+        SyncEvents events = new SyncEvents(Objects.requireNonNull(listener));
+        return new ContinuousSync(this, handle().ask(null, null, vault -> Native.keepInSync(vault, everyMillis, events)), events);
+    }
+
+    /** Offers a new device, which has no key of the vault, to join through the remote of that name: by a code. */
+    public Invitation invite(String name) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new Invitation(new Reader(handle().ask(null, null, vault -> Native.invite(vault, called))));
+    }
+
+    // ---- content that only remotes have
+
+    /**
+     * Removes content from this disk that remotes have: of files at or below {@code path}, or of all for null. What is read later comes back by
+     * itself.
+     */
+    public EvictReport evict(Path path, Progress progress) throws IOException {
+        byte[] at = path == null ? null : bytes(path);
+        return new EvictReport(new Reader(handle().ask(at, null, vault -> Native.evict(vault, at, progress))));
+    }
+
+    /** Brings evicted content back: of files at or below {@code path}, or all for null. */
+    public BringBackReport bringBack(Path path, Progress progress) throws IOException {
+        byte[] at = path == null ? null : bytes(path);
+        return new BringBackReport(new Reader(handle().ask(at, null, vault -> Native.bringBack(vault, at, progress))));
+    }
+
+    /** Brings the content of what is at {@code path} here, with all below a directory, and keeps it here: {@link #evict} leaves it. */
+    public BringBackReport pin(Path path, Progress progress) throws IOException {
+        byte[] at = bytes(path);
+        return new BringBackReport(new Reader(handle().ask(at, null, vault -> Native.pin(vault, at, progress))));
+    }
+
+    /** Lets {@link #evict} take the content of what is at {@code path} again; gives whether it was pinned. */
+    public boolean unpin(Path path) throws IOException {
+        byte[] at = bytes(path);
+        return handle().ask(at, null, vault -> Native.unpin(vault, at));
+    }
+
+    /** The paths of what is pinned. */
+    public List<Path> pins() throws IOException {
+        List<Path> found = new java.util.ArrayList<>();
+        for (byte[] one : new Reader(handle().ask(null, null, Native::pins)).names()) {
+            found.add(files().pathOf(one));
+        }
+        return found;
     }
 
     /** All conflict copies, in the order of their paths. */

@@ -8,6 +8,7 @@ public final class VaultOptions {
     private static final int OWN = 2;
     private static final int ACCEPT_OLDER = 4;
     private static final int NO_RECORDS = 8;
+    private static final int ON_DEMAND = 16;
 
     /** The algorithms of a new vault. */
     public enum Suite {
@@ -47,6 +48,12 @@ public final class VaultOptions {
     /** Nothing is recorded of the vault in the user's folder, and an older folder is not noticed. */
     public VaultOptions withoutRecords() {
         flags |= NO_RECORDS;
+        return this;
+    }
+
+    /** Of a clone: the content of files stays at the remote until it is read. */
+    public VaultOptions onDemand() {
+        flags |= ON_DEMAND;
         return this;
     }
 

@@ -570,6 +570,261 @@ class LifeTest {
         Vaults.empty(vault);
     }
 
+    // ---- continuous sync
+
+    /** A vault of its own with a remote called stick. */
+    private static Vault withStick(String name) throws Exception {
+        Vault made = Vaults.make(place.resolve(name));
+        Path stick = Files.createDirectory(place.resolve(name + ".stick"));
+        made.addRemote("stick", "folder:" + stick, false);
+        return made;
+    }
+
+    /** Hears of a sync; each time that something went up it does something and then says so. */
+    private static final class Listening implements SyncListener {
+        private final java.util.concurrent.Callable<Boolean> does;
+        private final java.util.concurrent.Semaphore synced = new java.util.concurrent.Semaphore(0);
+        private final java.util.concurrent.CompletableFuture<ContinuousSync> sync = new java.util.concurrent.CompletableFuture<>();
+
+        Listening(java.util.concurrent.Callable<Boolean> does) {
+            this.does = does;
+        }
+
+        @Override
+        public boolean heard(SyncEvent event) {
+            if (event.kind != SyncEvent.Kind.SYNCED || event.report.pushed.objects == 0) {
+                return true;
+            }
+            try {
+                return event.remote.equals("stick") && does.call();
+            } catch (Exception thrown) {
+                throw new IllegalStateException(thrown);
+            } finally {
+                synced.release();
+            }
+        }
+
+        void begin(Vault vault) throws Exception {
+            sync.complete(vault.keepInSync(1000, this));
+            synced.acquire();
+        }
+    }
+
+    @Test
+    void aContinuousSyncBringsThingsThere() throws Exception {
+        try (Vault own = withStick("continuous")) {
+            Files.write(own.path("/a"), "one".getBytes());
+            Listening listening = new Listening(() -> true);
+            listening.begin(own);
+            Files.write(own.path("/a"), "two".getBytes());
+            listening.synced.acquire();
+            ContinuousSync sync = listening.sync.get();
+            Files.write(own.path("/b"), "three".getBytes());
+            sync.finish();
+            sync.finish();
+            sync.close();
+            assertEquals(0, own.push("stick", null).objects);
+        }
+    }
+
+    @Test
+    void aListenerMayEndItsContinuousSync() throws Exception {
+        try (Vault own = withStick("ending")) {
+            Files.write(own.path("/a"), "one".getBytes());
+            Listening answers = new Listening(() -> false);
+            answers.begin(own);
+            answers.sync.get().close();
+            for (boolean finishes : new boolean[] {true, false}) {
+                Files.write(own.path("/" + finishes), "something new".getBytes());
+                Listening[] itself = new Listening[1];
+                itself[0] = new Listening(() -> {
+                    ContinuousSync sync = itself[0].sync.get();
+                    if (finishes) {
+                        sync.finish();
+                    }
+                    sync.close();
+                    sync.close();
+                    return true;
+                });
+                itself[0].begin(own);
+                itself[0].sync.get().finish();
+                assertEquals(0, itself[0].synced.availablePermits());
+            }
+            own.push("stick", null);
+        }
+    }
+
+    @Test
+    void whatAListenerThrowsIsReportedAndEndsNothing() throws Exception {
+        List<Throwable> reported = java.util.Collections.synchronizedList(new ArrayList<>());
+        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        Thread.setDefaultUncaughtExceptionHandler((thread, thrown) -> reported.add(thrown));
+        try (Vault own = withStick("throwing")) {
+            Files.write(own.path("/a"), "one".getBytes());
+            Listening listening = new Listening(() -> {
+                throw new java.io.IOException("thrown by the listener");
+            });
+            listening.begin(own);
+            Files.write(own.path("/a"), "two".getBytes());
+            listening.synced.acquire();
+            listening.sync.get().close();
+            assertTrue(reported.size() >= 2 && reported.stream().allMatch(IllegalStateException.class::isInstance));
+        } finally {
+            Thread.setDefaultUncaughtExceptionHandler(before);
+        }
+    }
+
+    @Test
+    void aContinuousSyncThatNobodyKeepsGoesOn() throws Exception {
+        try (Vault own = withStick("unkept")) {
+            Listening listening = new Listening(() -> true);
+            own.keepInSync(1000, listening);
+            Files.write(own.path("/a"), "one".getBytes());
+            listening.synced.acquire();
+            System.gc();
+            Files.write(own.path("/a"), "two".getBytes());
+            listening.synced.acquire();
+        }
+    }
+
+    @Test
+    void aContinuousSyncEndsWithItsVault() throws Exception {
+        Vault own = withStick("with-vault");
+        Files.write(own.path("/a"), "one".getBytes());
+        Listening listening = new Listening(() -> true);
+        listening.begin(own);
+        own.close();
+        listening.sync.get().finish();
+        listening.sync.get().close();
+        assertThrows(ClosedFileSystemException.class, () -> own.keepInSync(1000, event -> true));
+        assertThrows(NullPointerException.class, () -> vault.keepInSync(1000, null));
+        assertThrows(VaultException.class, () -> vault.keepInSync(-1, event -> true));
+    }
+
+    // ---- space, pairing
+
+    @Test
+    void contentIsEvictedAndPinned() throws Exception {
+        byte[] content = new byte[9 << 20];
+        new Random(7).nextBytes(content);
+        try (Vault own = withStick("evicting")) {
+            Path file = own.path("/a");
+            Files.write(file, content);
+            own.limitRemotes(1L << 40, 0);
+            assertEquals(0, own.evict(null, null).segments);
+            own.push("stick", null);
+            assertTrue(own.evict(file, (done, total) -> false).isStopped);
+            assertThrows(IllegalStateException.class, () -> own.evict(file, (done, total) -> {
+                throw new IllegalStateException();
+            }));
+            EvictReport evicted = own.evict(file, null);
+            assertTrue(evicted.segments > 0 && evicted.bytes > 8 << 20 && evicted.problems.isEmpty() && !evicted.isStopped);
+            assertTrue(own.information().awayBytes > 8 << 20);
+            assertArrayEquals(content, Files.readAllBytes(file));
+            assertEquals(0, own.information().awayBytes);
+            assertEquals(0, own.pin(file, null).segments);
+            assertEquals(List.of(file), own.pins());
+            assertTrue(own.evict(null, null).pinned > 0);
+            assertTrue(own.unpin(file));
+            assertFalse(own.unpin(file));
+            own.evict(null, null);
+            assertTrue(own.bringBack(file, null).segments > 0);
+            assertThrows(NoSuchFileException.class, () -> own.pin(own.path("/none"), null));
+
+            Path folder = place.resolve("demanding");
+            try (Secret secret = Secret.keyFile(place.resolve("evicting.key"))) {
+                Vault.cloneRemote("folder:" + place.resolve("evicting.stick"), folder, secret, Vaults.options().onDemand(), null);
+                try (Vault demanding = Vault.open(folder, secret, Vaults.options())) {
+                    assertTrue(demanding.information().awayBytes > 8 << 20);
+                    assertArrayEquals(content, Files.readAllBytes(demanding.path("/a")));
+                    demanding.syncWith("origin", null);
+                }
+            }
+            own.syncWith("stick", null);
+            assertEquals(0, own.unusedAtRemote("stick").objects);
+            own.pruneRemote("stick", 0, null);
+            assertTrue(own.checkRemote("stick", false, null).isEmpty());
+            assertEquals(VaultException.Kind.REMOTE, kindOf(() -> own.pruneRemote("none", 0, null)));
+        }
+    }
+
+    @Test
+    void historyIsThinnedAndErased() throws Exception {
+        try (Vault own = Vaults.make(place.resolve("erasing"))) {
+            Path file = own.path("/secret");
+            Files.write(file, new byte[100_000]);
+            own.takeSnapshot("with it");
+            Files.delete(file);
+            assertTrue(own.usage().keptBytes > 0);
+            assertEquals(1, own.erase(file, true).files);
+            assertEquals(1, own.erase(file, false).files);
+            assertTrue(own.thin().size() <= 1);
+        }
+    }
+
+    private static String wrong(String code) {
+        char last = code.charAt(code.length() - 1);
+        return code.substring(0, code.length() - 1) + (last == '0' ? '1' : '0');
+    }
+
+    @Test
+    void aDeviceIsLetInByACode() throws Exception {
+        byte[] laptop = Secret.newKeyFile();
+        try (Vault own = withStick("pairing");
+                Secret key = Secret.keyFile(place.resolve("pairing.key"));
+                Secret secret = Secret.keyFile(laptop);
+                Keys keys = Keys.open(place.resolve("pairing"), key, Vaults.options())) {
+            String url = "folder:" + place.resolve("pairing.stick");
+            Path folder = place.resolve("laptop");
+            Files.write(own.path("/a"), "for both".getBytes());
+            own.push("stick", null);
+            assertThrows(VaultException.class, () -> new NewDevice(url, secret, ""));
+            Invitation invitation = own.invite("stick");
+            NewDevice device = new NewDevice(url, secret, "laptop");
+            assertTrue(invitation.look().isEmpty());
+            assertThrows(VaultException.class, device::look);
+            assertThrows(VaultException.class, () -> device.ask("no code"));
+            assertThrows(VaultException.class, () -> device.cloneInto(folder, Vaults.options(), null));
+
+            device.ask(wrong(invitation.code()));
+            assertTrue(invitation.look().isEmpty());
+            assertFalse(device.look());
+            assertEquals(5, invitation.triesLeft());
+            assertTrue(invitation.look().isEmpty());
+            assertEquals(4, invitation.triesLeft());
+            assertEquals(Errno.EACCES, assertThrows(VaultException.class, device::look).errno());
+
+            device.ask(invitation.code());
+            assertTrue(invitation.look().isEmpty());
+            assertFalse(device.look());
+            Invitation.Candidate candidate = invitation.look().orElseThrow();
+            assertEquals("laptop", candidate.name);
+            assertEquals(device.fingerprint(), candidate.fingerprint);
+            invitation.admit(candidate, keys);
+            assertTrue(device.look());
+            assertEquals(own.information().fingerprint, device.cloneInto(folder, Vaults.options(), null));
+            assertThrows(VaultException.class, invitation::look);
+            invitation.close();
+            invitation.close();
+            device.close();
+            assertThrows(ClosedFileSystemException.class, device::look);
+            try (Vault joined = Vault.open(folder, secret, Vaults.options())) {
+                assertEquals("for both", Files.readString(joined.path("/a")));
+                joined.syncWith("origin", null);
+            }
+
+            own.syncWith("stick", null);
+            try (Invitation again = own.invite("stick"); NewDevice other = new NewDevice(url, secret, "other")) {
+                other.ask(again.code());
+                assertTrue(again.look().isEmpty());
+                assertFalse(other.look());
+                again.refuse(again.look().orElseThrow());
+                assertEquals(Errno.EACCES, assertThrows(VaultException.class, other::look).errno());
+            }
+        }
+        Arrays.fill(laptop, (byte) 0);
+    }
+
     /** A program that ends without closing anything loses nothing. */
     @Test
     void whatAProgramLeavesOpenIsClosedAtItsEnd() throws Exception {
@@ -603,6 +858,10 @@ class LifeTest {
             channel.write(java.nio.ByteBuffer.wrap("left open".getBytes()));
             Files.createFile(vault.path("/temporary"));
             vault.deleteAtExit(vault.path("/temporary"));
+            // It keeps no program from ending.
+            Path stick = Files.createDirectory(Path.of(arguments[0] + ".stick"));
+            vault.addRemote("stick", "folder:" + stick, false);
+            vault.keepInSync(1000, event -> true);
         }
     }
 }

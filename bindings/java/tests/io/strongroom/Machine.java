@@ -213,6 +213,7 @@ final class Machine implements AutoCloseable {
             case "put_outside":
             case "remove_outside":
             case "clone":
+            case "backup":
                 return ofFolder(step);
             case "close_snapshot":
                 tree.close();
@@ -261,8 +262,15 @@ final class Machine implements AutoCloseable {
                 return null;
             case "clone":
                 try (Secret secret = secret(step.get("secret"))) {
-                    Vault.cloneRemote(url(step), machine(step), secret, options(), null);
+                    VaultOptions how = options();
+                    if (step.path("on_demand").asBoolean()) {
+                        how.onDemand();
+                    }
+                    Vault.cloneRemote(url(step), machine(step), secret, how, null);
                 }
+                return null;
+            case "backup":
+                vaults.get(step.path("vault").asText("main")).backup(machine(step), null);
                 return null;
             default:
         }
@@ -484,6 +492,35 @@ final class Machine implements AutoCloseable {
                 return null;
             case "sync_with":
                 return vault.syncWith(name, null).pulled.conflicts;
+            case "check_remote":
+                return vault.checkRemote(name, step.path("deep").asBoolean(), null).isEmpty();
+            case "prune":
+                vault.pruneRemote(name, 0, null);
+                return null;
+            default:
+                return ofContent(step, vault);
+        }
+    }
+
+    /** Content that only remotes have. */
+    private Object ofContent(JsonNode step, Vault vault) throws IOException {
+        Path path = step.has("path") ? vault.files().pathOf(path(step)) : null;
+        switch (step.get("op").asText()) {
+            case "evict":
+                return vault.evict(path, null).segments > 0;
+            case "bring_back":
+                return vault.bringBack(path, null).segments > 0;
+            case "away":
+                return vault.information().awayBytes > 0;
+            case "pin":
+                vault.pin(path, null);
+                return null;
+            case "unpin":
+                return vault.unpin(path);
+            case "pins":
+                List<byte[]> pinned = new ArrayList<>();
+                vault.pins().forEach(one -> pinned.add(VaultPath.bytesOf(vault, one)));
+                return pinned;
             default:
                 throw new IllegalStateException(step.get("op").asText() + " is no operation");
         }

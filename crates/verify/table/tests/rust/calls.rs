@@ -7,8 +7,8 @@ use strongroom::filesystem::{
     Timestamp, XattrMode,
 };
 use strongroom::{
-    AddKey, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey, NewRevision,
-    Operation, RevisionId, Secret, SeenRecords, Trust, Vault, VerifyOptions, Walk,
+    AddKey, CloneContent, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey,
+    NewRevision, Operation, RevisionId, Secret, SeenRecords, Trust, Vault, VerifyOptions, Walk,
 };
 use strongroom_table::{Step, Value};
 
@@ -269,9 +269,18 @@ impl Machine {
                 keys.remove(slot.expect("a case removes what is there").id)
                     .map_err(failed)?;
             }
+            "backup" => {
+                let vault = self.vault(step);
+                vault.backup(folder, &mut |_| GoOn::Yes).map_err(failed)?;
+            }
             "clone" => {
+                let content = match step.flag("on_demand") {
+                    true => CloneContent::AtRemote,
+                    false => CloneContent::Here,
+                };
                 let options = CloneOptions {
                     trust: trust(),
+                    content,
                     ..CloneOptions::default()
                 };
                 let secret = secret("secret")?;
@@ -418,6 +427,29 @@ impl Machine {
                     .map(|report| Given::Integer(signed(report.pulled.conflicts)))
                     .map_err(failed)
             }
+            "check_remote" => {
+                let (name, deep) = (step.text("name"), step.flag("deep"));
+                let report = vault.check_remote(name, deep, &mut |_| GoOn::Yes);
+                boolean(report.map(|report| report.problems.is_empty()))
+            }
+            "prune" => {
+                let (name, now) = (step.text("name"), std::time::Duration::ZERO);
+                done(vault.prune_remote(name, now, &mut |_| GoOn::Yes).map(drop))
+            }
+            "evict" => {
+                let path = step.find("path").map(Value::bytes);
+                let report = vault.evict(path.as_deref(), &mut |_| GoOn::Yes);
+                boolean(report.map(|report| report.segments > 0))
+            }
+            "bring_back" => {
+                let path = step.find("path").map(Value::bytes);
+                let report = vault.bring_back(path.as_deref(), &mut |_| GoOn::Yes);
+                boolean(report.map(|report| report.segments > 0))
+            }
+            "away" => boolean(vault.information().map(|facts| facts.away_bytes > 0)),
+            "pin" => done(vault.pin(step.bytes("path"), &mut |_| GoOn::Yes).map(drop)),
+            "unpin" => boolean(vault.unpin(step.bytes("path"))),
+            "pins" => list(vault.pins()),
             other => panic!("{other} is no operation on a vault"),
         }
     }
