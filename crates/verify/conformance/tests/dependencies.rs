@@ -212,7 +212,7 @@ fn every_crate_comes_from_crates_io_or_from_this_repository() {
 /// What cargo builds for this machine, each package with its features; procedural macros left out, as they are built apart.
 fn built(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--prefix", "none"])
+        .args(["tree", "--locked", "--prefix", "none"])
         .args(["--format", "{p} {f}"])
         .args(arguments)
         .current_dir(top())
