@@ -170,3 +170,83 @@ impl Drop for Open {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::process::{Command, exit};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use crate::limits::KEY_BYTES;
+    use crate::{Options, Result, Store};
+
+    const KEY: [u8; KEY_BYTES] = [1; KEY_BYTES];
+    const THREADS: u64 = 8;
+    const ROUNDS: usize = 10;
+    /// Where the database of the program is.
+    const PLACE: &str = "STRONGROOM_TEST_ENDING";
+
+    fn options() -> Options {
+        Options {
+            reserve_bytes: 0,
+            ..Options::default()
+        }
+    }
+
+    /// Half of the threads write and commit, the others read.
+    fn work(store: &Store, number: u64, round: u64) -> Result<()> {
+        if number.is_multiple_of(2) {
+            let mut writer = store.lock();
+            writer.put_setting(&format!("own-{number}"), &round.to_le_bytes())?;
+            writer.commit()?;
+        } else {
+            store.reader()?.snapshot()?.setting("own-0")?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    #[ignore = "a part of the next test, which runs it in a process of its own"]
+    fn a_program_that_ends_amid_statements() {
+        let folder = PathBuf::from(std::env::var_os(PLACE).expect("the next test sets it"));
+        let store = Store::open(&folder, &KEY, options()).unwrap();
+        let store: &'static Store = Box::leak(Box::new(store));
+        let (sender, begun) = mpsc::channel();
+        for number in 0..THREADS {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                let rounds = (0..).take_while(|round| work(store, number, *round).is_ok());
+                for round in rounds {
+                    if round == 20 {
+                        sender.send(()).unwrap();
+                    }
+                }
+            });
+        }
+        for _ in 0..THREADS {
+            begun.recv().unwrap();
+        }
+        exit(0);
+    }
+
+    /// Goal: a program ends as it says while its threads are in the database, and leaves it whole. Method: `end` is what keeps SQLCipher from
+    /// freeing functions that they call.
+    #[test]
+    fn a_program_ends_well_while_its_threads_are_in_statements() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::create(folder.path(), &KEY, options()).unwrap());
+        for _ in 0..ROUNDS {
+            let output = Command::new(std::env::current_exe().unwrap())
+                .arg("ending::tests::a_program_that_ends_amid_statements")
+                .args(["--exact", "--ignored", "--nocapture"])
+                .env(PLACE, folder.path())
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            let store = Store::open(folder.path(), &KEY, options()).unwrap();
+            assert_eq!(store.integrity_check().unwrap(), Vec::<String>::new());
+            assert!(store.lock().setting("own-0").unwrap().is_some());
+        }
+    }
+}
