@@ -3,8 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all -- --check
-cargo clippy --workspace --all-targets --locked -- -D warnings
-cargo clippy -p strongroom-simulator --all-targets --features testing --locked -- -D warnings
 # BINDINGS chooses languages: BINDINGS=python leaves the C library out.
 left_out=()
 case ",${BINDINGS:-c,python,java}," in
@@ -14,12 +12,19 @@ case ",${BINDINGS:-c,python,java}," in
     left_out=(--exclude strongroom-c)
     ;;
 esac
+# Compiled before they are looked at: OpenSSL, and then SQLite on one processor, are what most crates wait for, and only compiling has enough
+# else to do meanwhile.
+tests=(--workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}")
+cargo test "${tests[@]}" --no-run
+cargo clippy --workspace --all-targets --locked -- -D warnings
+# What it shares with the workspace has the same features, so that it is not looked at again.
+cargo clippy -p strongroom-simulator --all-targets --features testing,strongroom/fail-self-test --locked -- -D warnings
 # A test that hangs is named by cargo and ended, long before whoever waits for all of them gives up. Tests send signals: those that this
 # shell may have to ignore are as usual for them.
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=env --default-signal timeout --foreground --verbose --kill-after=10 1200"
 # With PostgreSQL and an S3 server for the tests of several instances of the server. Where PostgreSQL is missing, it says that they are skipped.
-tools/server_test.py with cargo test --workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}"
+tools/server_test.py with cargo test "${tests[@]}"
 # Model and crash tests note every key and nonce, crypto's own tests among them; histories of sync need remotes in memory, which the product
 # does not know. In a run of their own: one build of all crates would put both into the product.
 cargo test --locked -p strongroom-crypto -p strongroom-conformance -p strongroom-simulator \

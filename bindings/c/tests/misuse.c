@@ -1,9 +1,10 @@
 /*
  * Every mistake of a program gives an error number, and never causes undefined behaviour: misuse FOLDER.
- * misuse FOLDER leave is a program that ends with everything open.
+ * misuse FOLDER leave is a program that ends with everything open; misuse FOLDER return, exit or close one that ends amid calls of its threads.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -34,6 +35,11 @@
 #define WRITERS 4
 #define WRITES 20
 #define ENDS 10
+#define BUSY 8
+#define BUSY_ENDS 12
+#define BUSY_CALLS 64
+/* A program that ends takes moments; one that hangs is ended by a signal. */
+#define BUSY_SECONDS 60
 /* So often in a row a write may say that the owner has gone; an owner that follows it takes moments. */
 #define FAILURES_MAX 1000
 
@@ -893,13 +899,18 @@ static void keep_key(void)
     MUST(kept && fwrite(key_file.data, 1, key_file.len, kept) == key_file.len && fclose(kept) == 0);
 }
 
-static int leave(void)
+static void take_key(void)
 {
     static char kept[4096];
     FILE *file = fopen(place("leave.key"), "rb");
     MUST(file);
     key = (sr_secret){ SR_KEY_FILE, kept, fread(kept, 1, sizeof kept, file) };
     MUST(fclose(file) == 0);
+}
+
+static int leave(void)
+{
+    take_key();
     static sr_vault vault;
     static sr_file open_file;
     static sr_transaction transaction;
@@ -941,12 +952,150 @@ static void ends(const char *program)
     }
 }
 
+/* ---- a program that ends while its threads are in the middle of calls */
+
+static sr_vault busy_vault;
+static sem_t busy_calls;
+static atomic_bool busy_ends;
+/* For each thread that writes the number that was in its file when its last durable write had returned. */
+static int busy_file;
+
+/* Whether the thread goes on: calls may fail once the program ends, and not before. */
+static bool busy_went(int result)
+{
+    if (result == 0) {
+        MUST(sem_post(&busy_calls) == 0);
+        return true;
+    }
+    if (!atomic_load(&busy_ends)) {
+        fprintf(stderr, "%d: %s\n", result, sr_error_message());
+        _exit(3);
+    }
+    return false;
+}
+
+static void *busy_writes(void *number)
+{
+    char path[32];
+    uint64_t count;
+    off_t place_of_count = (off_t)sizeof count * (off_t)(intptr_t)number;
+    snprintf(path, sizeof path, "/own-%d", (int)(intptr_t)number);
+    if (pread(busy_file, &count, sizeof count, place_of_count) != (ssize_t)sizeof count)
+        _exit(4);
+    for (;;) {
+        count++;
+        if (!busy_went(sr_replace_file(busy_vault, path, &count, sizeof count, SR_DURABLE)))
+            return NULL;
+        if (pwrite(busy_file, &count, sizeof count, place_of_count) != (ssize_t)sizeof count)
+            _exit(4);
+    }
+}
+
+static void *busy_reads(void *number)
+{
+    char path[32];
+    static char content[100000];
+    snprintf(path, sizeof path, "/loose-%d", (int)(intptr_t)number);
+    for (;;) {
+        sr_bytes found;
+        sr_stat stat;
+        if (!busy_went(sr_write_file(busy_vault, path, content, sizeof content))
+            || !busy_went(sr_get_stat(busy_vault, path, SR_FOLLOW, &stat))
+            || !busy_went(sr_read_file(busy_vault, path, &found)))
+            return NULL;
+        sr_bytes_free(&found);
+    }
+}
+
+static void *busy_exits(void *nothing)
+{
+    (void)nothing;
+    exit(0);
+}
+
+/* What it gives is not looked at: it was registered before the vault was opened, so the library ends before it. */
+static void busy_closes(void)
+{
+    sr_close(busy_vault);
+}
+
+static int busy(const char *way)
+{
+    pthread_t thread;
+    sr_options own = options();
+    own.flags |= SR_OWN;
+    alarm(BUSY_SECONDS);
+    take_key();
+    if (strcmp(way, "close") == 0)
+        MUST(atexit(busy_closes) == 0);
+    busy_file = open(place("acknowledged"), O_RDWR);
+    MUST(busy_file >= 0 && sem_init(&busy_calls, 0, 0) == 0);
+    MUST(sr_open(place("busy"), &key, &own, &busy_vault) == 0);
+    for (intptr_t i = 0; i < BUSY; i++)
+        MUST(pthread_create(&thread, NULL, i % 2 ? busy_reads : busy_writes, (void *)i) == 0);
+    for (int i = 0; i < BUSY_CALLS; i++)
+        while (sem_wait(&busy_calls) != 0)
+            MUST(errno == EINTR);
+    atomic_store(&busy_ends, true);
+    if (strcmp(way, "exit") == 0) {
+        MUST(pthread_create(&thread, NULL, busy_exits, NULL) == 0);
+        for (;;)
+            pause();
+    }
+    return 0;
+}
+
+static void ends_amid_calls(const char *program)
+{
+    static const char *const ways[] = { "return", "exit", "close" };
+    uint64_t counts[BUSY] = { 0 }, found;
+    sr_options own = options();
+    own.flags |= SR_OWN;
+    sr_vault vault = make("busy");
+    MUST(sr_close(vault) == 0);
+    keep_key();
+    int file = open(place("acknowledged"), O_RDWR | O_CREAT, 0600);
+    MUST(file >= 0 && pwrite(file, counts, sizeof counts, 0) == (ssize_t)sizeof counts);
+    for (int i = 0; i < BUSY_ENDS; i++) {
+        int status;
+        sr_bytes kept;
+        sr_names damaged;
+        uint64_t before = counts[0];
+        pid_t child = fork();
+        MUST(child >= 0);
+        if (child == 0) {
+            execl(program, program, base, ways[i % 3], (char *)NULL);
+            _exit(127);
+        }
+        MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        MUST(pread(file, counts, sizeof counts, 0) == (ssize_t)sizeof counts);
+        MUST(sr_open(place("busy"), &key, &own, &vault) == 0);
+        for (int writer = 0; writer < BUSY; writer += 2) {
+            char path[32];
+            snprintf(path, sizeof path, "/own-%d", writer);
+            if (counts[writer] == 0)
+                continue;
+            MUST(sr_read_file(vault, path, &kept) == 0 && kept.len == sizeof found);
+            memcpy(&found, kept.data, sizeof found);
+            sr_bytes_free(&kept);
+            MUST(found >= counts[writer]);
+        }
+        MUST(sr_verify(vault, true, NULL, NULL, &damaged) == 1 && damaged.count == 0);
+        sr_names_free(&damaged);
+        MUST(sr_close(vault) == 0);
+        MUST(counts[0] >= before);
+    }
+    /* Each round had durable writes, so this tried something. */
+    MUST(counts[0] + counts[2] + counts[4] + counts[6] >= BUSY_ENDS);
+    MUST(close(file) == 0);
+}
+
 int main(int argc, char **argv)
 {
     MUST(argc == 2 || argc == 3);
     base = argv[1];
     if (argc == 3)
-        return leave();
+        return strcmp(argv[2], "leave") == 0 ? leave() : busy(argv[2]);
     MUST(sr_abi() == SR_ABI && strlen(sr_version()) > 4);
     MUST(sr_make_key_file(&key_file) == 0);
     key = (sr_secret){ SR_KEY_FILE, key_file.data, key_file.len };
@@ -963,6 +1112,7 @@ int main(int argc, char **argv)
     forks();
     started();
     ends(argv[0]);
+    ends_amid_calls(argv[0]);
     sr_bytes_free(&key_file);
     printf("all refused, nothing broken\n");
     return 0;

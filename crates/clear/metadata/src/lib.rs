@@ -11,6 +11,7 @@
 //! no connection, has returned.
 
 mod disk;
+mod ending;
 mod error;
 pub mod limits;
 mod name;

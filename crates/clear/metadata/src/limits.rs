@@ -1,5 +1,7 @@
 //! The bounds of the metadata store, except those that one file alone uses: they are at the head of that file.
 
+use std::time::Duration;
+
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 
 /// Bytes of file content whose extents share one row.
@@ -55,6 +57,10 @@ pub const CACHE_BYTES_DEFAULT: usize = 192 * 1024 * 1024;
 
 /// What the page cache of each reader may hold, in bytes, unless `Options` says otherwise.
 pub const READER_CACHE_BYTES_DEFAULT: usize = 8 * 1024 * 1024;
+
+/// How long a program that ends waits for statements that run. Any but a check of a large database takes moments; a disk that does not answer is
+/// no reason to keep a program for ever.
+pub const ENDING_WAIT: Duration = Duration::from_secs(10);
 
 /// How many connections read at once; a further caller waits for one.
 pub const READERS_MAX: usize = 4;

@@ -32,6 +32,7 @@ use libsqlite3_sys as ffi;
 use rusqlite::Connection;
 
 use crate::disk::FileKind;
+use crate::ending;
 use crate::limits::PAGE_BYTES;
 
 use database::Database;
@@ -104,9 +105,16 @@ pub(crate) fn is_registered() -> bool {
 
 /// Registers the VFS beside the system's; `None` if SQLite refuses.
 fn register() -> Option<SystemVfs> {
+    // Else OpenSSL, when SQLCipher begins with it, registers a function that frees what threads still use while the program ends.
+    openssl_sys::init();
     // SAFETY: a null name asks for the default VFS; SQLite initialises itself here.
     let system = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
     if system.is_null() {
+        return None;
+    }
+    // After SQLite, with which SQLCipher has registered the function that `end` has to be called before.
+    // SAFETY: `end` may be called at any time, on any thread, and is there as long as this library is.
+    if unsafe { libc::atexit(ending::end) } != 0 {
         return None;
     }
     // SAFETY: SQLite gave a valid pointer, constant from now on.

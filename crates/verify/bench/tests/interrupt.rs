@@ -53,17 +53,28 @@ fn traces(folder: &Path) -> Vec<String> {
 
 /// Goal: whoever ends the bench finds neither mounts nor servers nor its folder.
 /// Method: more rounds than anybody waits for; a signal while it is found out what an fsync keeps, when the first file system is
-/// there, and when all of them are at work.
+/// there, and when all of them are at work. Two benches run side by side.
 #[test]
 fn an_interrupted_bench_leaves_no_mount_no_server_and_no_folder() {
-    for (signal, moment) in [
-        (Signal::INT, "what an fsync keeps: strongroom"),
-        (Signal::TERM, "strongroom was killed, and is mounted again"),
-        (Signal::INT, "s  plain"),
-        (Signal::INT, "round 1 of"),
-        (Signal::TERM, "round 2 of"),
-        (Signal::HUP, "library, round 1 of"),
-    ] {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            interrupt(&[
+                (Signal::INT, "what an fsync keeps: strongroom"),
+                (Signal::INT, "s  plain"),
+                (Signal::TERM, "round 2 of"),
+            ]);
+        });
+        interrupt(&[
+            (Signal::TERM, "strongroom was killed, and is mounted again"),
+            (Signal::INT, "round 1 of"),
+            (Signal::HUP, "library, round 1 of"),
+        ]);
+    });
+}
+
+/// Interrupts a bench with each signal at its moment, and looks for what it left.
+fn interrupt(rounds: &[(Signal, &str)]) {
+    for &(signal, moment) in rounds {
         let (_outer, folder) = folders();
         let rows = match moment.contains("library") {
             true => "library",

@@ -209,6 +209,47 @@ fn every_crate_comes_from_crates_io_or_from_this_repository() {
     }
 }
 
+/// What cargo builds for this machine, each package with its features; procedural macros left out, as they are built apart.
+fn built(arguments: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--prefix", "none"])
+        .args(["--format", "{p} {f}"])
+        .args(arguments)
+        .current_dir(top())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| line.trim_end_matches(" (*)"));
+    lines.map(str::to_owned).collect()
+}
+
+/// Goal: the bindings, which are built by themselves for their tests, compile nothing again that a build of the workspace has compiled.
+/// Failed before: the server had brought more features of four crates, and most of the product was compiled once more for Python and Java.
+#[test]
+fn bindings_are_built_of_what_the_workspace_has_built() {
+    let mut all = vec!["--workspace", "--edges", "normal,dev,no-proc-macro"];
+    // They have a build of their own in `tools/test.sh`.
+    all.extend(
+        ["strongroom-conformance", "strongroom-simulator"]
+            .map(|name| ["--exclude", name])
+            .concat(),
+    );
+    let workspace = built(&all);
+    assert!(workspace.len() > 200, "{} packages", workspace.len());
+    for package in ["strongroom-python", "strongroom-java"] {
+        let features = ["--features", "as-in-workspace"];
+        let edges = ["--edges", "normal,no-proc-macro"];
+        let mut own = built(&[["--package", package], features, edges].concat());
+        own.retain(|line| !line.starts_with(package) && !workspace.contains(line));
+        assert!(
+            own.is_empty(),
+            "{package}: `as-in-workspace` misses {own:?}"
+        );
+    }
+}
+
 #[test]
 fn licence_expressions_are_read_as_spdx_means_them() {
     let allowed = ["MIT", "ISC", "A WITH e"].map(str::to_owned).into();

@@ -244,12 +244,13 @@ class ProcessesTest {
 
     /**
      * Goal: a program that ends while threads are in the middle of calls ends as it would without a vault, and what was durable stays. Method: it
-     * ends in three ways, beside threads that read and write, and with a channel and a listing that are open.
+     * ends in four ways, beside threads that read and write, and with a channel and a listing that are open. One of them runs no shutdown hook,
+     * so that nothing has closed the vault when the libraries are ended.
      */
     @Test
     void aProgramMayEndWhileThreadsAreInTheMiddleOfCalls() throws Exception {
-        List<String> ways = List.of("return", "exit", "throw");
-        List<Integer> statuses = List.of(0, 3, 1);
+        List<String> ways = List.of("return", "exit", "throw", "halt");
+        List<Integer> statuses = List.of(0, 3, 1, 4);
         for (int way = 0; way < ways.size(); way++) {
             Process program = start(InCalls.class, ways.get(way));
             String said = new String(program.getInputStream().readAllBytes());
@@ -284,6 +285,9 @@ class ProcessesTest {
             begun.await();
             if (arguments[1].equals("exit")) {
                 System.exit(3);
+            }
+            if (arguments[1].equals("halt")) {
+                Runtime.getRuntime().halt(4);
             }
             if (arguments[1].equals("throw")) {
                 throw new IllegalStateException("the program ends");

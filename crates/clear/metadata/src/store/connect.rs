@@ -17,6 +17,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use crate::ending::{self, Running};
 use crate::error::{Error, Result};
 use crate::limits::{BUSY_TIMEOUT_MS, KEY_BYTES, ROW_BYTES_MAX, STATEMENTS_CACHED};
 use crate::vfs;
@@ -120,6 +121,8 @@ pub(crate) fn connect(
         Access::ReadOnly | Access::Frozen => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
     let flags = mode | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    ending::count_here();
+    let _running = Running::begin()?;
     let connection = Connection::open_with_flags_and_vfs(uri, flags, vfs::NAME)?;
     connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);

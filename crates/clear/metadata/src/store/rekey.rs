@@ -20,6 +20,7 @@ use rustix::fs::OFlags;
 use strongroom_folder::Folder;
 
 use crate::disk::DATABASE_FILE;
+use crate::ending::Running;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES, PAGE_BYTES};
 use crate::pages::Pages;
@@ -168,6 +169,7 @@ impl Transaction<'_> {
     /// Closes the last connection, puts the new database in place and opens it.                                 (2)
     fn take_over(&mut self, rekey: &Rekey<'_>) -> Result<()> {
         let shared = &self.store.shared;
+        let _running = Running::begin()?;
         let nothing = Connection::open_in_memory()?;
         drop(std::mem::replace(
             &mut self.writer.reads,

@@ -10,6 +10,7 @@
 
 use rusqlite::Connection;
 
+use crate::ending::Running;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
@@ -175,6 +176,7 @@ const VERSION_7: &str = "";
 /// # Errors
 /// `Error::NewerVersion` if this build does not know it; whatever reading the first page gives.
 pub(crate) fn version(connection: &Connection) -> Result<u32> {
+    let _running = Running::begin()?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let found =
         u32::try_from(found).map_err(|_| Error::Damaged("the schema version is negative"))?;
@@ -192,6 +194,7 @@ pub(crate) fn version(connection: &Connection) -> Result<u32> {
 /// # Errors
 /// As `version`; whatever writing gives: then the database has the version of the last whole step.
 pub(crate) fn migrate(connection: &Connection) -> Result<()> {
+    let _running = Running::begin()?;
     let found = version(connection)?;
     for (step, sql) in STEPS.iter().enumerate().skip(found as usize) {
         let next = step + 1;

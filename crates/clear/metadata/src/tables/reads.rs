@@ -12,11 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, Params, Row};
+use rusqlite::{Connection, Params, Row};
 use strongroom_folder::Folder;
 use strongroom_format::{BlockId, SegmentId};
 
 use crate::disk::DATABASE_FILE;
+use crate::ending::{self, Open, Prepared, Running};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, PROBLEMS_MAX};
 use crate::rows::{Block, BlockNumber, Entry, Extent, Inode, InodeId, Segment, SegmentNumber};
@@ -30,7 +31,7 @@ use crate::tables::sql::{Statement, StatementCounts};
 ///
 /// Each fails as the disk does, or with `Error::Damaged`; its own doc says what else.
 pub struct Reads {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Open,
     pub(crate) counts: Arc<StatementCounts>,
     /// What was met, if anything: SQLCipher then refuses all that follows on this connection.
     met: Cell<Option<Met>>,
@@ -54,7 +55,7 @@ impl std::fmt::Debug for Reads {
 impl Reads {
     pub(crate) fn new(connection: Connection, counts: Arc<StatementCounts>) -> Self {
         Self {
-            connection,
+            connection: Open::new(connection),
             counts,
             met: Cell::new(None),
         }
@@ -79,9 +80,9 @@ impl Reads {
     }
 
     /// The prepared `statement`, counted.
-    pub(crate) fn prepare(&self, statement: Statement) -> Result<CachedStatement<'_>> {
+    pub(crate) fn prepare(&self, statement: Statement) -> Result<Prepared<'_>> {
         self.counts.add(statement);
-        Ok(self.connection.prepare_cached(statement.text())?)
+        Prepared::new(&self.connection, statement.text())
     }
 
     /// Runs `statement` and gives its first row, if it has one.
@@ -123,6 +124,7 @@ impl Reads {
         self.noting(self.prepare(statement).and_then(|mut prepared| {
             let mut rows = prepared.query([])?;
             while let Some(row) = rows.next()? {
+                ending::check()?;
                 map(row)?;
             }
             Ok(())
@@ -444,6 +446,7 @@ impl Reads {
     }
 
     fn collect_problems(&self, pragma: &str, problems: &mut Vec<String>) -> Result<()> {
+        let _running = Running::begin()?;
         let mut prepared = self.connection.prepare(pragma)?;
         let mut rows = prepared.query([])?;
         while let Some(row) = rows.next()?

@@ -39,6 +39,8 @@ impl Provider for OpenSsl {
 
     /// A configuration file of OpenSSL may take its algorithms away.
     fn missing(&self) -> Option<&'static str> {
+        // Before anything else is asked of it: else it registers a function that frees what threads still use while the program ends.
+        openssl::init();
         let complete = AES.0.is_some() && CHACHA.0.is_some();
         (!complete).then_some("an OpenSSL whose configuration allows the ciphers; see OPENSSL_CONF")
     }
