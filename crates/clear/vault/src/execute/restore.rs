@@ -478,7 +478,8 @@ impl<'s> Restorer<'s> {
         let inbox_stays = to == InodeId::ROOT && self.has_inbox_state()?;
         // No restore takes back that something was erased, a rule, or what a device is called.    [6.10.6] [6.11.7] [1.12.4]
         let stays = |name: &[u8]| {
-            let is_lasting = name == ERASURES || name == SHARED_RETENTION || device_of(name).is_some();
+            let is_lasting =
+                name == ERASURES || name == SHARED_RETENTION || device_of(name).is_some();
             inbox_stays && name == INBOX_STATE || to == InodeId::ROOT && is_lasting
         };
         kept.retain(|name| !stays(name));
