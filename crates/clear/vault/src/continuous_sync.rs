@@ -500,7 +500,7 @@ mod tests {
     use crate::clock::Moment;
     use crate::prune::Pruning;
     use crate::push::Look;
-    use crate::{CLONED_FROM, CloneOptions, CreateOptions, OpenOptions};
+    use crate::{CLONED_FROM, CloneOptions, CreateOptions, FileOptions, OpenOptions};
 
     /// What was asked of a remote.
     #[derive(Debug, Default)]
@@ -849,6 +849,37 @@ mod tests {
         assert_eq!(away(), 0);
         scene.look(0);
         assert_eq!(away(), 0, "it was read a moment ago");
+    }
+
+    /// Goal: what changed, and is as it was published, waits for nothing. Method: a file is open while another device removes it, and goes
+    /// when it is closed. Failed before: each look then pushed nothing, with two requests and a commit.
+    #[test]
+    fn what_is_as_it_was_published_costs_nothing() {
+        let mut scene = Scene::new();
+        let [one, two] = [0, 1].map(|device| scene.devices[device].vault.clone());
+        one.write("/letter", "dear").unwrap();
+        for device in [0, 1, 0] {
+            scene.look(device);
+        }
+        let options = FileOptions::new().read();
+        let file = one.open_file("/letter", options).unwrap();
+        two.remove_file("/letter").unwrap();
+        for device in [1, 0] {
+            scene.look(device);
+        }
+        drop(file);
+        assert!(one.is_waiting(scene.devices[0].places[0].number).unwrap());
+        scene.look(0);
+        assert!(!one.is_waiting(scene.devices[0].places[0].number).unwrap());
+        let counts = scene.count(0);
+        scene.look(0);
+        let before = commits(&one);
+        counts.take();
+        for _ in 0..5 {
+            scene.look(0);
+        }
+        assert_eq!(counts.take(), (5, 0));
+        assert_eq!(commits(&one), before);
     }
 
     #[test]

@@ -48,6 +48,19 @@ impl Living {
             Built::AsBefore(root) | Built::New(root) => root,
         }
     }
+
+    /// Changes count from this tree on, which has that number.
+    fn become_base(&self, writer: &mut Transaction<'_>, root: BlockNumber) -> Result<()> {
+        writer.change_references(root, 1)?;
+        if let Some(base) = self.history.base {
+            writer.change_references(base.root, -1)?;
+        }
+        Ok(writer.set_base(Some(Base {
+            root,
+            generation: self.history.generation - 1,
+            scan_from: self.history.mark_below,
+        }))?)
+    }
 }
 
 /// A revision that is signed and not kept yet, with the tree that it shows.
@@ -134,8 +147,9 @@ impl Filesystem {
         let heads = self.heads()?;
         // Two that were joined have no revision yet that goes on from both.
         if only_if_changed && let [head] = &heads[..] {
-            let reader = engine.reader()?;
-            if reader.block_id(head.root)? == Some(living.root()) {
+            if engine.reader()?.block_id(head.root)? == Some(living.root()) {
+                // What changed meanwhile is as it was: it does not count as changed any more.
+                engine.change(|writer| living.become_base(writer, head.root))?;
                 return Ok(None);
             }
         }
@@ -197,16 +211,7 @@ impl Filesystem {
             writer.put_setting(TAKING, &[])?;
             writer.put_setting(HEADS, &revision.id.0)?;
             admit(writer, &revision)?;
-            let root = root_number(writer, &revision)?;
-            writer.change_references(root, 1)?;
-            if let Some(base) = living.history.base {
-                writer.change_references(base.root, -1)?;
-            }
-            Ok::<_, Error>(writer.set_base(Some(Base {
-                root,
-                generation: living.history.generation - 1,
-                scan_from: living.history.mark_below,
-            }))?)
+            living.become_base(writer, root_number(writer, &revision)?)
         })?;
         drop(held);
         engine.commit()?;
