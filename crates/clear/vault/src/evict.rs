@@ -429,11 +429,11 @@ impl Vault {
     /// The segments that the remote lists now, with their lengths, after it was said that this device needs them. (1) (2)
     fn look(&self, row: &RemoteFields) -> Result<HashMap<String, u64>> {
         let remote = self.connect(row)?;
-        self.look_at(row, &*remote)
+        self.proven_at(row, &*remote)
     }
 
     /// The same at a remote that was reached.
-    pub(crate) fn look_at(
+    pub(crate) fn proven_at(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,

@@ -81,7 +81,7 @@ impl Vault {
         if chosen.is_empty() {
             return Ok(());
         }
-        let there = self.look_at(row, remote)?;
+        let there = self.proven_at(row, remote)?;
         while !chosen.is_empty() {
             let information = self.information()?;
             let limit = information.keep_at_most.unwrap_or(u64::MAX);

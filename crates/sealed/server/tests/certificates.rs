@@ -16,7 +16,7 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectAlternativeName};
 use openssl::x509::{X509, X509Name, X509NameBuilder};
-use strongroom_remote::{Address, Error, ObjectName, Remote};
+use strongroom_remote::{Address, Error, ObjectName};
 use strongroom_server::{Quota, Server, Tls};
 use support::{accounts, start};
 

@@ -465,6 +465,7 @@ fn devices_work_at_two_instances_behind_nginx_and_at_the_one_that_is_left() {
             },
             metrics: None,
             names: Vec::new(),
+            requests_per_second: 0,
         };
         Server::start(&settings).unwrap()
     };

@@ -146,12 +146,13 @@ impl Filesystem {
         let living = self.build_tree(engine)?;
         let heads = self.heads()?;
         // Two that were joined have no revision yet that goes on from both.
-        if only_if_changed && let [head] = &heads[..] {
-            if engine.reader()?.block_id(head.root)? == Some(living.root()) {
-                // What changed meanwhile is as it was: it does not count as changed any more.
-                engine.change(|writer| living.become_base(writer, head.root))?;
-                return Ok(None);
-            }
+        if only_if_changed
+            && let [head] = &heads[..]
+            && engine.reader()?.block_id(head.root)? == Some(living.root())
+        {
+            // What changed meanwhile is as it was: it does not count as changed any more.
+            engine.change(|writer| living.become_base(writer, head.root))?;
+            return Ok(None);
         }
         let body = RevisionBody {
             parents: heads.iter().map(|head| RevisionId(head.id)).collect(),

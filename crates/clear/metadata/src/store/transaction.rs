@@ -15,9 +15,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;
 
 use parking_lot::MutexGuard;
-use rusqlite::{CachedStatement, Params, params};
+use rusqlite::{Params, params};
 use strongroom_format::SegmentId;
 
+use crate::ending::Prepared;
 use crate::error::{Error, Result};
 use crate::limits::{
     INODE_NUMBERS_MAX, NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX,
@@ -557,7 +558,7 @@ fn check_inode(inode: &Inode) -> Result<()> {
 }
 
 /// Runs a statement that stores an inode; gives how many rows it changed.
-fn put_columns(prepared: &mut CachedStatement<'_>, inode: &Inode) -> Result<usize> {
+fn put_columns(prepared: &mut Prepared<'_>, inode: &Inode) -> Result<usize> {
     let target = if inode.target.is_empty() {
         None
     } else {
