@@ -316,10 +316,6 @@ impl Running {
                 continue;
             }
             let done = round(&vault, place, looks || fails, polls, ending, &self.told);
-            // Idle polls stored nothing of that.
-            if is_last && let Some(looked) = place.looked {
-                vault.note_contact(place.number, seconds_at(looked), true)?;
-            }
             // Somebody may have removed the remote meanwhile: that ends nothing for the others.
             match done.and_then(|done| place.rests(&vault).map(|()| done)) {
                 Ok((is_waiting, report)) => {
@@ -349,6 +345,14 @@ impl Running {
                         place.poll_at = next;
                     } else {
                         place.poll_at = place.poll_at.min(next);
+                    }
+                    // Idle polls stored nothing of that. It keeps no other remote from its last push.
+                    if is_last
+                        && let Some(looked) = place.looked
+                        && let Err(error) =
+                            vault.note_contact(place.number, seconds_at(looked), true)
+                    {
+                        log::debug!("noting when remote {} answered: {error}", place.name);
                     }
                 }
                 Err(Error::RemoteStopped) => {}
@@ -774,14 +778,9 @@ mod tests {
         (row, state)
     }
 
-    /// Goal: a look that finds nothing stores nothing, however old the last answer is that is stored; the owner knows of the answer, and the end
-    /// of the sync stores it. Method: the stored time is put back.                                                     (1)
-    #[test]
-    fn an_answer_to_an_idle_look_is_known_at_once_and_stored_at_the_end() {
-        let mut scene = Scene::new();
-        scene.look(0);
-        let vault = scene.devices[0].vault.clone();
-        let (row, mut state) = stored(&vault);
+    /// Lets the answer that is stored of the first remote be a day old; gives when it came then.
+    fn put_contact_back(vault: &Vault) -> u64 {
+        let (row, mut state) = stored(vault);
         state.contact_s -= 24 * 60 * 60;
         let put_back = strongroom_metadata::Remote {
             state: state.encode(),
@@ -790,19 +789,50 @@ mod tests {
         let filesystem = vault.filesystem().unwrap();
         let change = filesystem.change_remotes(|writer| writer.put_remote(&put_back));
         change.unwrap();
-        drop(filesystem);
+        state.contact_s
+    }
+
+    /// Goal: a look that finds nothing stores nothing, however old the last answer is that is stored; the owner knows of the answer, and the end
+    /// of the sync stores it. Method: the stored time is put back.                                                     (1)
+    #[test]
+    fn an_answer_to_an_idle_look_is_known_at_once_and_stored_at_the_end() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let vault = scene.devices[0].vault.clone();
+        let before_s = put_contact_back(&vault);
         scene.look(0);
         let before = commits(&vault);
         for _ in 0..10 {
             scene.look(0);
         }
         assert_eq!(commits(&vault), before);
-        assert_eq!(stored(&vault).1.contact_s, state.contact_s);
+        assert_eq!(stored(&vault).1.contact_s, before_s);
         let known = vault.remote_status("stick").unwrap().contact_s;
-        assert!(known > Some(state.contact_s), "{known:?}");
+        assert!(known > Some(before_s), "{known:?}");
         scene.ending = Ending::finishing();
         scene.look(0);
-        assert!(stored(&vault).1.contact_s > state.contact_s);
+        assert!(stored(&vault).1.contact_s > before_s);
+    }
+
+    /// Goal: only an answer is noted as one. Method: the remote goes before the last look, which has something to push.
+    #[test]
+    fn a_remote_that_is_away_at_the_end_is_not_noted_to_have_answered() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        scene.events();
+        let vault = scene.devices[0].vault.clone();
+        let before_s = put_contact_back(&vault);
+        vault.write("/letter", "dear").unwrap();
+        let away = scene.directory.path().join("away");
+        fs::rename(scene.remote(), &away).unwrap();
+        scene.ending = Ending::finishing();
+        scene.look(0);
+        let events = scene.events();
+        assert!(
+            matches!(&events[..], [one] if one.starts_with("stick failed: ")),
+            "{events:?}"
+        );
+        assert_eq!(stored(&vault).1.contact_s, before_s);
     }
 
     /// Goal: with a limit for this device, a vault at rest costs no more than without one: while it is within the limit, and while nothing

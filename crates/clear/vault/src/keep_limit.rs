@@ -8,6 +8,7 @@
 //!
 //! Invariants
 //!  (1) Everything that goes was proven as for any other eviction: see `evict.rs`.                              [11.9.1]
+//!  (2) What somebody pins while an eviction goes on comes back right after it.                                 [11.9.8]
 
 use strongroom_format::hex;
 use strongroom_remote::Remote;
@@ -82,6 +83,7 @@ impl Vault {
             return Ok(());
         }
         let there = self.proven_at(row, remote)?;
+        let before = report.segments;
         while !chosen.is_empty() {
             let information = self.information()?;
             let limit = information.keep_at_most.unwrap_or(u64::MAX);
@@ -102,6 +104,12 @@ impl Vault {
                 break;
             }
             chosen = self.above_limit(row.number)?;
+        }
+        // Some of it may be at another remote, which cannot be reached now: that is no fault of this one. (2)
+        if report.segments > before
+            && let Err(error) = self.bring_pinned()
+        {
+            log::warn!("fetching what is pinned: {error}");
         }
         Ok(())
     }

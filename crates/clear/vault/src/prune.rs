@@ -64,7 +64,10 @@ impl PruneReport {
             .into_iter()
             .partition(|one| of(one).kept_until_s > now_s);
         self.kept += kept.len() as u64;
-        self.kept_bytes += kept.iter().map(|one| of(one).len).sum::<u64>();
+        // Whatever lengths a remote says.
+        for one in &kept {
+            self.kept_bytes = self.kept_bytes.saturating_add(of(one).len);
+        }
         free
     }
 }
@@ -134,7 +137,7 @@ impl Vault {
         loop {
             let (_, round) = self.push_and_prune(&row, &*remote, pruning, told)?;
             report.objects += round.objects;
-            report.bytes += round.bytes;
+            report.bytes = report.bytes.saturating_add(round.bytes);
             (report.waiting, report.waiting_bytes) = (round.waiting, round.waiting_bytes);
             (report.kept, report.kept_bytes) = (round.kept, round.kept_bytes);
             // One publication retires so many; with a grace the rest is for the next time.
@@ -168,7 +171,7 @@ impl Vault {
         let mut report = unnamed.left;
         for (_, _, listed) in unnamed.all() {
             report.waiting += 1;
-            report.waiting_bytes += listed.len;
+            report.waiting_bytes = report.waiting_bytes.saturating_add(listed.len);
         }
         Ok(report)
     }
@@ -338,7 +341,7 @@ impl Vault {
                 ));
             } else {
                 report.waiting += 1;
-                report.waiting_bytes += listed.len;
+                report.waiting_bytes = report.waiting_bytes.saturating_add(listed.len);
             }
         }
         remove(remote, going, remote.transfers(), &mut report, told)?;
@@ -427,7 +430,7 @@ fn remove(
 ) -> Result<()> {
     let mut progress = RemoteProgress {
         bytes: 0,
-        bytes_total: going.iter().map(|(_, len)| len).sum(),
+        bytes_total: (going.iter()).fold(0, |sum: u64, (_, len)| sum.saturating_add(*len)),
     };
     in_parallel(
         going.into_iter(),
@@ -444,8 +447,8 @@ fn remove(
                 false => (&mut report.kept, &mut report.kept_bytes),
             };
             *objects += 1;
-            *bytes += len;
-            progress.bytes += len;
+            *bytes = bytes.saturating_add(len);
+            progress.bytes = progress.bytes.saturating_add(len);
             go_on(told(&progress))
         },
     )

@@ -172,7 +172,6 @@ impl Vault {
         let _turn = self.shared.remote_turns.take()?;
         let (row, remote) = self.reach(name)?;
         let mut report = self.sync_at(row.number, &*remote, told)?;
-        self.note_contact(row.number, now_s(), true)?;
         let mut evicted = EvictReport::default();
         let mut hear = |_: &RemoteProgress| told(&RemoteProgress::default());
         match self.evict_to_limit_at(&row, &*remote, &mut evicted, &mut hear) {
@@ -181,6 +180,8 @@ impl Vault {
             done => done?,
         }
         report.note_evicted(&evicted);
+        // After that: a full disk may have room for it only now.
+        self.note_contact(row.number, now_s(), true)?;
         Ok(report)
     }
 

@@ -28,7 +28,8 @@ pub struct RemoteStatus {
     /// Those of them that no other remote has.
     pub alone_bytes: u64,
     /// When the remote answered last, in seconds since 1970; `None` if that is not known. A program that keeps the vault in sync knows it
-    /// exactly while it runs; what is stored between two runs may be an hour older.
+    /// exactly while it runs; what is stored between two runs may be an hour older, or as old as the last change if that program was
+    /// killed.
     pub contact_s: Option<u64>,
     /// The newest publication of each device that is a member, newest first. Those that were read before versions that note them are not
     /// there.

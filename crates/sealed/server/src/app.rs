@@ -187,22 +187,29 @@ async fn bounded(
         app.rates.take(caller, Instant::now())?;
     }
     let answer = next.run(request).await;
-    if shows_token && is_to_a_stranger(&answer) {
-        app.rates.take(caller, Instant::now())?;
+    let refusal = shows_token.then(|| refusal_of(&answer)).flatten();
+    if refusal.is_some_and(is_to_a_stranger) {
+        let taken = app.rates.take(caller, Instant::now());
+        // A device has to hear that, to log in again, whatever others do from the address of its proxy.
+        if refusal != Some(Refusal::LoginOver) {
+            taken?;
+        }
     }
     Ok(answer)
 }
 
-/// Whether an answer refuses somebody whose token was no valid one of the account in the path: nobody else is counted for the request.
-fn is_to_a_stranger(answer: &Response) -> bool {
+/// Why an answer refuses, if it does.
+fn refusal_of(answer: &Response) -> Option<Refusal> {
+    let code = answer.headers().get(REFUSAL_HEADER)?;
+    Refusal::of_code(code.to_str().ok()?)
+}
+
+/// Whether that refuses somebody whose token was no valid one of the account in the path: nobody else is counted for the request.
+const fn is_to_a_stranger(refusal: Refusal) -> bool {
     use Refusal::{LoginOver, NoAddress, NoToken, OtherAccount, Suspended, WrongToken};
-    let code = answer.headers().get(REFUSAL_HEADER);
-    let refusal = code
-        .and_then(|code| code.to_str().ok())
-        .and_then(Refusal::of_code);
     matches!(
         refusal,
-        Some(LoginOver | NoAddress | NoToken | OtherAccount | Suspended | WrongToken)
+        LoginOver | NoAddress | NoToken | OtherAccount | Suspended | WrongToken
     )
 }
 

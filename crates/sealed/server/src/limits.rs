@@ -21,7 +21,7 @@ pub const REQUESTS_PER_SECOND: u32 = 1000;
 /// So many seconds' requests a caller may make at once.
 pub(crate) const REQUESTS_BURST: Duration = Duration::from_secs(60);
 
-/// Callers whose requests are counted, about 60 bytes each.
+/// Callers whose requests are counted, less than 100 bytes each.
 pub(crate) const CALLERS_MAX: usize = 131_072;
 
 /// How often those are looked for that are not busy, at most.

@@ -80,6 +80,13 @@ fn whoever_makes_too_many_requests_is_refused_and_nobody_else_is() {
     until_too_fast(|| ask(at, "GET", "/v1/vaults/bert/v/inbox", "", b""));
     until_too_fast(|| ask(at, "GET", "/nowhere", "", b""));
     is_served();
+    // A device at that address logs in again when it hears that its login is over.
+    for _ in 0..2 {
+        assert_eq!(
+            of_bert("publications?after=0", "srd-over").code(),
+            "login-over"
+        );
+    }
     for path in ["/healthz", "/readyz"] {
         for _ in 0..2 * BURST {
             assert_eq!(ask(at, "GET", path, "", b"").status, 200, "{path}");

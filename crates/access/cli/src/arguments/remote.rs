@@ -47,7 +47,7 @@ pub(crate) enum RemoteCommand {
     Add(RemoteAdd),
     /// Lists the remotes, and for each what it has, what waits to be pushed to it, and who pushed last
     #[command(
-        after_help = "The command asks no remote: it shows what this device knows. `to push` counts the files that were made, changed or moved since the last push, and the encrypted bytes on this disk that the remote lacks. `evicted` is content that the remote has and this disk has not. `contact` is when the remote last answered this device; if nothing was new then, the time may be up to an hour too early. The other devices are listed with their last publications, as far as this device has read them; the times are by their own clocks. `strongroom info` shows the same.\n\nExample:\n  strongroom remote list photos"
+        after_help = "The command asks no remote: it shows what this device knows. `to push` counts the files that were made, changed or moved since the last push, and the encrypted bytes on this disk that the remote lacks. `evicted` is content that the remote has and this disk has not. `contact` is when the remote last answered this device; if nothing was new then, the time may be up to an hour too early, or more after `sync --watch` or a mount was killed. The other devices are listed with their last publications, as far as this device has read them; the times are by their own clocks. `strongroom info` shows the same.\n\nExample:\n  strongroom remote list photos"
     )]
     List(RemoteList),
     /// Removes a remote from the vault; deletes nothing at the remote

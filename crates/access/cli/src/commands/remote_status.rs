@@ -1,7 +1,7 @@
 //! What this copy of a vault knows of its remotes, as `info` and `remote list` show it.
 
 use serde_json::{Value, json};
-use strongroom::{DevicePublication, RemoteStatus, Removal, Vault};
+use strongroom::{DevicePublication, Error, RemoteStatus, Removal, Vault};
 
 use crate::terminal::failure::Result;
 use crate::terminal::output::{counted, show_bytes};
@@ -10,9 +10,15 @@ use crate::terminal::time::{json_time, seconds, text_time};
 
 /// The state of each remote of the vault.
 pub(super) fn statuses(vault: &Vault) -> Result<Vec<RemoteStatus>> {
-    let remotes = vault.remotes()?.into_iter();
-    let all = remotes.map(|one| vault.remote_status(&one.name));
-    Ok(all.collect::<strongroom::Result<_>>()?)
+    let mut all = Vec::new();
+    for one in vault.remotes()? {
+        match vault.remote_status(&one.name) {
+            // Somebody removed it meanwhile.
+            Err(Error::UnknownRemote(_)) => {}
+            status => all.push(status?),
+        }
+    }
+    Ok(all)
 }
 
 /// The state of a remote, as JSON.

@@ -289,3 +289,25 @@ fn killed_while_it_keeps_its_limit_a_device_has_lost_nothing() {
         vault.close().unwrap();
     }
 }
+
+/// Goal: what somebody pins while a limit evicts is here afterwards. Method: the pin comes after the segments were chosen, and before the first
+/// of them goes.
+#[test]
+fn what_is_pinned_while_a_limit_evicts_is_here_afterwards() {
+    let devices = Devices::new(1, fill_parts);
+    let vault = &devices.vaults[0];
+    vault.set_keep_at_most(Some(1)).unwrap();
+    let mut is_pinned = false;
+    let report = vault.evict_to_limit(&mut |_| {
+        if !is_pinned {
+            is_pinned = true;
+            let brought = vault.pin(&*name(0), &mut |_| GoOn::Yes).unwrap();
+            assert_eq!(brought.segments, 0, "nothing has gone yet");
+        }
+        GoOn::Yes
+    });
+    assert_eq!(report.unwrap().problems, [""; 0]);
+    assert!(away(vault) >= FILE);
+    without_remote(&devices, || assert!(is_right(vault, 0)));
+    assert_sound(vault);
+}

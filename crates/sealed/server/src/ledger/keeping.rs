@@ -45,8 +45,14 @@ pub(super) struct Kept {
 impl Kept {
     /// Since when somebody has asked, if it stays at `now_s`; `None` if it can go. (1)
     fn stays_since(self, now_s: u64) -> Option<u64> {
+        // A clock that was ahead when it came says nothing of later requests.
+        let came_s = if self.created_s > now_s {
+            0
+        } else {
+            self.created_s
+        };
         // Nobody has asked, or a clock was wrong then: before the object came, or later than now.
-        let is_known = self.asked_s > 0 && (self.created_s..=now_s).contains(&self.asked_s);
+        let is_known = self.asked_s > 0 && (came_s..=now_s).contains(&self.asked_s);
         let since_s = if is_known { self.asked_s } else { now_s };
         (until_s(since_s, self.days) > now_s).then_some(since_s)
     }
@@ -119,8 +125,10 @@ mod tests {
             // A clock that was ahead, or behind, when somebody asked.
             (of(NOW_S + 1, old_s, days), NOW_S, Some(NOW_S)),
             (of(100, old_s, days), NOW_S, Some(NOW_S)),
-            // One that was ahead when it came.
-            (of(NOW_S, NOW_S + 9, days), NOW_S + 5, Some(NOW_S + 5)),
+            // One that was ahead when it came: by years, or by less than the days.
+            (of(NOW_S, NOW_S + 9, days), NOW_S + 5, Some(NOW_S)),
+            (of(NOW_S, u64::MAX, days), NOW_S + 30 * DAY_S, None),
+            (of(NOW_S, NOW_S + 9, days), NOW_S + 9, Some(NOW_S + 9)),
             // One that jumps forward frees what nobody has asked for as little as before.
             (of(0, old_s, days), u64::MAX - 1, Some(u64::MAX - 1)),
             (of(0, old_s, 1), NOW_S, Some(NOW_S)),
