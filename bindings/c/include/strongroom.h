@@ -308,7 +308,7 @@ typedef struct {
 } sr_space;
 
 // Hears how far a call is: `context` is yours; `bytes_total` may grow. What it gives other than 0 stops the call, which fails with -ECANCELED or says so in its
-// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, sr_verify and sr_close fail with -EDEADLK.
+// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes and keys, sr_verify and sr_close fail with -EDEADLK.
 typedef int (*sr_told)(void *context, uint64_t bytes, uint64_t bytes_total);
 
 // The keys of a vault. Close it with sr_keys_close.
@@ -542,7 +542,7 @@ typedef struct {
 } sr_sync_event;
 
 // Hears what happens in a continuous sync: `context` is yours. What it gives other than 0 ends the sync. It is called by the thread of the sync:
-// in it, functions on files may be used, and sr_continuous_sync_close; those on remotes, sr_verify and sr_close fail with -EDEADLK.
+// in it, functions on files may be used, and sr_continuous_sync_close; those on remotes and keys, sr_verify and sr_close fail with -EDEADLK.
 typedef int (*sr_heard)(void *context, const sr_sync_event *event);
 
 // A continuous sync. It ends with sr_continuous_sync_finish or sr_continuous_sync_close.
@@ -1159,7 +1159,8 @@ int sr_unused_at_remote(sr_vault vault, const char *name, sr_pruned *unused);
 // From now on brings what changes here to all remotes, and what others push there into the vault, in a thread of the library. Remotes are
 // asked each second while something moves, and less often the longer nothing does, down to every `every_ms` milliseconds.
 //
-// `heard` and `context` may be NULL. Both must stay valid until the sync was closed by another thread than its own, or its vault was.
+// `heard` and `context` may be NULL. Both must stay valid until the sync was closed by another thread than its own, or its vault was. If
+// `heard` closes the sync itself, nobody waits for it: then both must stay valid until it has returned.
 int sr_keep_in_sync(sr_vault vault,
                     uint64_t every_ms,
                     sr_heard heard,

@@ -240,7 +240,7 @@ pub(crate) fn check_not_called_back() -> Outcome<()> {
     match CALLED_BACK.with(Cell::get) {
         true => Err(Fail::Here(
             libc::EDEADLK,
-            "a function that the library calls may not use remotes, or call sr_verify, sr_backup or sr_close",
+            "a function that the library calls may not use remotes or keys, or call sr_verify, sr_backup or sr_close",
         )),
         false => Ok(()),
     }

@@ -50,7 +50,7 @@ pub struct sr_sync_event {
 }
 
 /// Hears what happens in a continuous sync: `context` is yours. What it gives other than 0 ends the sync. It is called by the thread of the sync:
-/// in it, functions on files may be used, and sr_continuous_sync_close; those on remotes, sr_verify and sr_close fail with -EDEADLK.
+/// in it, functions on files may be used, and sr_continuous_sync_close; those on remotes and keys, sr_verify and sr_close fail with -EDEADLK.
 pub type sr_heard =
     Option<unsafe extern "C" fn(context: *mut c_void, event: *const sr_sync_event) -> c_int>;
 
@@ -138,7 +138,8 @@ fn c_text(text: &str) -> CString {
 /// From now on brings what changes here to all remotes, and what others push there into the vault, in a thread of the library. Remotes are
 /// asked each second while something moves, and less often the longer nothing does, down to every `every_ms` milliseconds.
 ///
-/// `heard` and `context` may be NULL. Both must stay valid until the sync was closed by another thread than its own, or its vault was.
+/// `heard` and `context` may be NULL. Both must stay valid until the sync was closed by another thread than its own, or its vault was. If
+/// `heard` closes the sync itself, nobody waits for it: then both must stay valid until it has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_keep_in_sync(
     vault: sr_vault,

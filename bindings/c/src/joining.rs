@@ -1,5 +1,7 @@
 //! The two sides of a pairing, with what each has heard so far.
 
+use std::sync::Arc;
+
 use strongroom::{Admitted, Asking, Candidate, Invitation, NewDevice, PAIRING_TRIES, Vault};
 
 /// A device of a vault that shows a code.
@@ -25,7 +27,7 @@ impl Inviting {
 
 /// A device that wants to be one of a vault.
 pub(crate) struct Joining {
-    pub(crate) device: NewDevice,
+    pub(crate) device: Arc<NewDevice>,
     /// Its question, until it was answered.
     pub(crate) asking: Option<Asking>,
     /// That it was let in.

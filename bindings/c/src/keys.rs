@@ -6,7 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use strongroom::{AddKey, Keys, NewKey as Key, SlotId, SlotInfo, SlotKind};
 
-use crate::border::{Outcome, done, given, invalid, machine_path, out, utf8};
+use crate::border::{
+    Outcome, check_not_called_back, done, given, invalid, machine_path, out, utf8,
+};
 use crate::handles::{Object, check_not_forked, keep};
 use crate::memory::{list, unlist};
 use crate::types::{
@@ -90,6 +92,7 @@ pub unsafe extern "C" fn sr_keys_open(
     keys: *mut sr_keys,
 ) -> c_int {
     done(|| {
+        check_not_called_back()?;
         check_not_forked()?;
         let (folder, answer) = (machine_path(folder)?, out(keys)?);
         let trust = sr_options::read(options)?.trust()?;
@@ -111,6 +114,7 @@ pub unsafe extern "C" fn sr_keys_close(keys: sr_keys) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_keys_list(keys: sr_keys, slots: *mut sr_slots) -> c_int {
     done(|| {
+        check_not_called_back()?;
         let answer = out(slots)?;
         let found = keys.get()?.lock().slots();
         let (items, count) = list(found.into_iter().map(sr_slot::from).collect());
@@ -123,6 +127,7 @@ pub unsafe extern "C" fn sr_keys_list(keys: sr_keys, slots: *mut sr_slots) -> c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_keys_unlocked_by(keys: sr_keys, slot: *mut sr_bytes) -> c_int {
     done(|| {
+        check_not_called_back()?;
         let answer = out(slot)?;
         let found = keys.get()?.lock().unlocked_by();
         let found = found.ok_or(invalid("these keys were not opened through a slot"))?;
@@ -154,6 +159,7 @@ pub unsafe extern "C" fn sr_keys_add(
     secret: *const sr_secret,
 ) -> c_int {
     done(|| {
+        check_not_called_back()?;
         let label = utf8(label)?;
         let key = match given(secret)?.to_add()? {
             NewKey::Passphrase(passphrase) => AddKey::Passphrase(passphrase),
@@ -173,6 +179,7 @@ pub unsafe extern "C" fn sr_keys_add(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_keys_remove(keys: sr_keys, slot: *const c_char) -> c_int {
     done(|| {
+        check_not_called_back()?;
         let slot = slot_id(utf8(slot)?)?;
         let keys = keys.get()?;
         let mut keys = keys.lock();

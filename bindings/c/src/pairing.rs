@@ -99,7 +99,11 @@ pub unsafe extern "C" fn sr_invitation_look(
 /// Gives how many wrong codes may still be tried: fewer than before mean that somebody tried one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_invitation_tries_left(invitation: sr_invitation) -> i64 {
-    count(|| Ok(signed(invitation.get()?.lock().tries_left as u64)))
+    count(|| {
+        // Whoever admits has the invitation, and may wait for the remote of the call that calls back.
+        check_not_called_back()?;
+        Ok(signed(invitation.get()?.lock().tries_left as u64))
+    })
 }
 
 /// The candidate that the last look found, if it has that fingerprint: what a person agreed to is that one.
@@ -174,7 +178,7 @@ pub unsafe extern "C" fn sr_new_device_make(
         let (url, name, answer) = (utf8(url)?, utf8(name)?, out(device)?);
         let secret = given(secret)?.to_open()?;
         let joining = Joining {
-            device: NewDevice::make(url, secret, name)?,
+            device: Arc::new(NewDevice::make(url, secret, name)?),
             asking: None,
             admitted: None,
         };
@@ -260,18 +264,16 @@ pub unsafe extern "C" fn sr_new_device_clone(
         let folder = machine_path(folder)?;
         let options = sr_options::read_for_clone(options)?;
         let held = device.get()?;
-        let held = held.lock();
-        let admitted = held.admitted;
+        // Not held during the call: its function may ask for the fingerprint, and must not wait for itself.
+        let (device, admitted) = {
+            let held = held.lock();
+            (Arc::clone(&held.device), held.admitted)
+        };
         let admitted = admitted.ok_or(invalid("the other device has not let this one in yet"))?;
-        held.device.clone_as_admitted(
-            admitted,
-            folder,
-            &options,
-            &mut |progress| match progress {
-                CloneProgress::Down(at) => goes_on(told, context, at.bytes, at.bytes_total),
-                CloneProgress::Made(_) => goes_on(told, context, 0, 0),
-            },
-        )?;
+        device.clone_as_admitted(admitted, folder, &options, &mut |progress| match progress {
+            CloneProgress::Down(at) => goes_on(told, context, at.bytes, at.bytes_total),
+            CloneProgress::Made(_) => goes_on(told, context, 0, 0),
+        })?;
         Ok(())
     })
 }

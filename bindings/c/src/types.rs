@@ -344,7 +344,7 @@ pub const SR_WRITE_BEHIND: u32 = 0;
 pub const SR_DURABLE: u32 = 1;
 
 /// Hears how far a call is: `context` is yours; `bytes_total` may grow. What it gives other than 0 stops the call, which fails with -ECANCELED or says so in its
-/// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes, sr_verify and sr_close fail with -EDEADLK.
+/// report. It is called by the thread that made the call; in it, functions on files may be used; those on remotes and keys, sr_verify and sr_close fail with -EDEADLK.
 pub type sr_told =
     Option<unsafe extern "C" fn(context: *mut c_void, bytes: u64, bytes_total: u64) -> c_int>;
 

@@ -555,6 +555,7 @@ static void space(void)
     /* What nothing refers to is removed there. */
     MUST(sr_sync_with(vault, "shelf", NULL, NULL, NULL) == 0);
     MUST(sr_unused_at_remote(vault, "shelf", &pruned) == 0 && pruned.objects == 0);
+    MUST(sr_prune_remote(vault, "shelf", UINT64_MAX, NULL, NULL, &pruned) == 0);
     MUST(sr_prune_remote(vault, "shelf", 0, NULL, NULL, &pruned) == 0);
     MUST(sr_check_remote(vault, "shelf", false, NULL, NULL, NULL) == 1);
 
@@ -685,6 +686,27 @@ static void syncing(void)
 
 /* ---- pairing */
 
+struct meeting {
+    sr_new_device device;
+    sr_keys keys;
+    int calls;
+};
+
+/* What another thread may hold while it waits for a remote is refused; the device may be asked, and nobody waits for himself. */
+static int meets(void *context, uint64_t bytes, uint64_t bytes_total)
+{
+    struct meeting *me = context;
+    sr_bytes shown;
+    sr_slots slots;
+    (void)bytes, (void)bytes_total;
+    MUST(sr_new_device_fingerprint(me->device, &shown) == 0);
+    sr_bytes_free(&shown);
+    MUST(sr_keys_list(me->keys, &slots) == -EDEADLK);
+    MUST(sr_invitation_tries_left((sr_invitation){ 0 }) == -EDEADLK);
+    me->calls++;
+    return 0;
+}
+
 static void pairing(void)
 {
     sr_vault vault = make("pairing"), joined;
@@ -740,7 +762,8 @@ static void pairing(void)
     MUST(sr_new_device_look(device) == 1 && sr_new_device_look(device) == 1);
     MUST(sr_invitation_look(invitation, &candidate) == -EINVAL);
     MUST(sr_invitation_close(invitation) == 0 && sr_invitation_close(invitation) == -EBADF);
-    MUST(sr_new_device_clone(device, place("laptop"), &how, NULL, NULL) == 0);
+    struct meeting meeting = { device, keys, 0 };
+    MUST(sr_new_device_clone(device, place("laptop"), &how, meets, &meeting) == 0 && meeting.calls > 0);
     MUST(sr_new_device_close(device) == 0 && sr_new_device_close(device) == -EBADF);
     MUST(sr_open(place("laptop"), &secret, &how, &joined) == 0);
     MUST(sr_exists(joined, "/a") == 1);

@@ -5,6 +5,7 @@
 //!  (2) If Java has already thrown an exception, that exception stays.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ use strongroom::{Error, ErrorFamily};
 /// As Linux has them; all others come from the vault.
 pub(crate) const EBADF: i32 = 9;
 const EINVAL: i32 = 22;
+const EDEADLK: i32 = 35;
 const EIO: i32 = 5;
 pub(crate) const EFBIG: i32 = 27;
 
@@ -220,6 +222,29 @@ pub(crate) fn signed(count: u64) -> jlong {
 
 // ---- calls back
 
+thread_local! {
+    static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls an object of Java that hears of a call or of a sync.
+pub(crate) fn call_back<T>(call: impl FnOnce() -> T) -> T {
+    let before = CALLED_BACK.replace(true);
+    let given = call();
+    CALLED_BACK.set(before);
+    given
+}
+
+/// Refuses what another thread may have while it waits for the call that this thread is called back from.
+pub(crate) fn check_not_called_back() -> Outcome<()> {
+    match CALLED_BACK.get() {
+        true => Err(Fail::Here(
+            EDEADLK,
+            "a listener may not use keys or an invitation: another thread that has them may wait for the call that the listener hears of",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Asks an object of `io.strongroom.Progress` whether to go on; yes for null. What it throws stops the call, and stays.
 pub(crate) fn goes_on(
     env: &mut Env<'_>,
@@ -234,16 +259,18 @@ pub(crate) fn goes_on(
     if env.exception_check() {
         return strongroom::GoOn::No;
     }
-    let answer = env.call_method(
-        told,
-        jni_str!("at"),
-        jni_sig!((done: jlong, total: jlong) -> jboolean),
-        // What is told last may not have been among what was expected.
-        &[
-            JValue::Long(signed(done)),
-            JValue::Long(signed(total.max(done))),
-        ],
-    );
+    let answer = call_back(|| {
+        env.call_method(
+            told,
+            jni_str!("at"),
+            jni_sig!((done: jlong, total: jlong) -> jboolean),
+            // What is told last may not have been among what was expected.
+            &[
+                JValue::Long(signed(done)),
+                JValue::Long(signed(total.max(done))),
+            ],
+        )
+    });
     match answer.and_then(|answer| answer.z()) {
         Ok(true) => strongroom::GoOn::Yes,
         Ok(false) | Err(_) => strongroom::GoOn::No,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use strongroom::{Error, SyncEvent};
 
 use crate::answer::Answer;
-use crate::border::{Outcome, Throw, native, number_of, unsigned};
+use crate::border::{Outcome, Throw, call_back, native, number_of, unsigned};
 use crate::handles::{Object, keep, take, vault};
 use crate::remotes::{pulled, pushed};
 
@@ -50,12 +50,14 @@ fn hear(env: &mut Env<'_>, told: &Global<JObject<'static>>, event: &SyncEvent) -
         return Ok(());
     };
     let said: JByteArray<'_> = said.give(env)?;
-    env.call_method(
-        told,
-        jni_str!("heard"),
-        jni_sig!((event: [jbyte]) -> void),
-        &[JValue::Object(said.as_ref())],
-    )?;
+    call_back(|| {
+        env.call_method(
+            told,
+            jni_str!("heard"),
+            jni_sig!((event: [jbyte]) -> void),
+            &[JValue::Object(said.as_ref())],
+        )
+    })?;
     Ok(())
 }
 

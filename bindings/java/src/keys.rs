@@ -13,7 +13,9 @@ use parking_lot::Mutex;
 use strongroom::{KeyFile, Keys, RecoveryCode, SlotId, SlotInfo, SlotKind, SystemRandom};
 
 use crate::answer::Answer;
-use crate::border::{EBADF, Fail, Outcome, Throw, machine_path, native, text};
+use crate::border::{
+    EBADF, Fail, Outcome, Throw, check_not_called_back, machine_path, native, text,
+};
 use crate::handles::{Object, get, keep};
 use crate::secrets::{given, trust};
 
@@ -76,6 +78,7 @@ fn open_keys<'local>(
 }
 
 fn with<T>(handle: jlong, call: impl FnOnce(&mut Keys) -> Outcome<T>) -> Outcome<T> {
+    check_not_called_back()?;
     match get(handle)? {
         Object::Keys(keys) => call(&mut keys.lock()),
         _ => Err(Fail::Here(EBADF, "it is closed")),

@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 use strongroom::{AskingStep, Candidate, GoOn, InvitationStep, NewDevice, PairingCode};
 
 use crate::answer::{Answer, array};
-use crate::border::{EBADF, Fail, Outcome, Throw, invalid, machine_path, native, text};
+use crate::border::{
+    EBADF, Fail, Outcome, Throw, check_not_called_back, invalid, machine_path, native, text,
+};
 use crate::handles::{Object, get, keep, vault};
 use crate::joining::{Inviting, Joining};
 use crate::remotes::{clone_options, down};
@@ -34,6 +36,7 @@ pub(crate) const METHODS: &[NativeMethod] = &[
 const CLOSED: Fail = Fail::Here(EBADF, "it is closed");
 
 fn inviting(handle: jlong) -> Outcome<Arc<Mutex<Inviting>>> {
+    check_not_called_back()?;
     match get(handle)? {
         Object::Invitation(held) => Ok(held),
         _ => Err(CLOSED),

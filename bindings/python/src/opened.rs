@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) A value is dropped without the interpreter's lock, because the drop may wait for a thread that waits for that lock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,6 +19,8 @@ use crate::calls::detached;
 /// A value until it is closed.
 pub(crate) struct Opened<T: Send> {
     value: Mutex<Option<T>>,
+    /// Whether it was taken out for good; changed only under the lock of the value.
+    is_closed: AtomicBool,
     pid: u32,
     what: &'static str,
 }
@@ -26,6 +30,7 @@ impl<T: Send> Opened<T> {
     pub(crate) fn new(what: &'static str, value: T) -> Self {
         Self {
             value: Mutex::new(Some(value)),
+            is_closed: AtomicBool::new(false),
             pid: std::process::id(),
             what,
         }
@@ -58,16 +63,18 @@ impl<T: Send> Opened<T> {
         value.as_mut().map(with).ok_or_else(|| self.closed())
     }
 
-    /// Takes the value out; `None` if it is closed.
+    /// Takes the value out for good; `None` if it is closed, or a call uses it: that one drops it then.
     ///
     /// # Errors
     /// As `get`, in a process that was forked.
     pub(crate) fn take(&self) -> PyResult<Option<T>> {
         self.check_fork()?;
-        Ok(self.value.lock().take())
+        let mut value = self.value.lock();
+        self.is_closed.store(true, Ordering::Relaxed);
+        Ok(value.take())
     }
 
-    /// Takes the value out for one call, and puts it back unless that drops it: others find it closed meanwhile.
+    /// Takes the value out for one call, and puts it back unless it was closed meanwhile. Others find it closed until then.
     ///
     /// # Errors
     /// As `get`.
@@ -76,12 +83,12 @@ impl<T: Send> Opened<T> {
         py: Python<'_>,
         with: impl FnOnce(&mut T) -> R + Send,
     ) -> PyResult<R> {
-        let mut value = self.take()?.ok_or_else(|| self.closed())?;
+        let mut value = self.lend()?;
         let (value, result) = detached(py, move || {
             let result = with(&mut value);
             (value, result)
         })?;
-        *self.value.lock() = Some(value);
+        self.give_back(py, value)?;
         Ok(result)
     }
 
@@ -95,10 +102,25 @@ impl<T: Send> Opened<T> {
         other: &Opened<U>,
         with: impl FnOnce(&mut T, &mut U) -> R + Send,
     ) -> PyResult<R> {
-        let mut second = other.take()?.ok_or_else(|| other.closed())?;
+        let mut second = other.lend()?;
         let result = self.borrow(py, |first| with(first, &mut second));
-        *other.value.lock() = Some(second);
+        other.give_back(py, second)?;
         result
+    }
+
+    fn lend(&self) -> PyResult<T> {
+        self.check_fork()?;
+        self.value.lock().take().ok_or_else(|| self.closed())
+    }
+
+    fn give_back(&self, py: Python<'_>, value: T) -> PyResult<()> {
+        let mut place = self.value.lock();
+        if self.is_closed.load(Ordering::Relaxed) {
+            drop(place);
+            return detached(py, move || drop(value)); // (1)
+        }
+        *place = Some(value);
+        Ok(())
     }
 
     fn check_fork(&self) -> PyResult<()> {

@@ -5,6 +5,8 @@
 //! Never   shows credentials
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -325,6 +327,8 @@ pub(crate) fn settle_conflict<'py>(
 #[pyclass(frozen, module = "strongroom._native")]
 pub(crate) struct ContinuousSync {
     opened: Opened<strongroom::ContinuousSync>,
+    /// Whether nobody hears of it any more.
+    is_ended: Arc<AtomicBool>,
 }
 
 #[pymethods]
@@ -334,11 +338,15 @@ impl ContinuousSync {
         if self.opened.is_forked() {
             return Ok(());
         }
+        if !finish {
+            self.is_ended.store(true, Ordering::Release);
+        }
         if let Some(syncing) = self.opened.take()? {
             detached(py, move || match finish {
                 true => syncing.finish(),
                 false => drop(syncing),
             })?;
+            self.is_ended.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -354,8 +362,13 @@ pub(crate) fn keep_in_sync(
 ) -> PyResult<ContinuousSync> {
     let every = Duration::try_from_secs_f64(every_s)
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_ended);
     let hear = move |event: SyncEvent| {
         let Some(told) = &told else { return };
+        if ended.load(Ordering::Acquire) {
+            return;
+        }
         // An interpreter that is ending hears nothing any more.
         let _ = Python::try_attach(|py| {
             let called = event_of(py, &event).and_then(|event| told.call1(py, (event,)));
@@ -367,6 +380,7 @@ pub(crate) fn keep_in_sync(
     let syncing = vault.ask(py, &[], |vault| vault.keep_in_sync(every, hear))?;
     Ok(ContinuousSync {
         opened: Opened::new("continuous sync", syncing),
+        is_ended,
     })
 }
 

@@ -343,7 +343,10 @@ def test_a_device_is_let_in_by_a_code(vault, stick, tmp_path, key_file):
         invitation.admit(keys, candidate)
         assert device.look() and device.look()
         assert keys.slots()
-        device.clone(tmp_path / "laptop", remember=False)
+        # What is closed while a call uses it is closed when that call has ended.
+        device.clone(tmp_path / "laptop", remember=False, progress=lambda *_: device.close())
+        with pytest.raises(ValueError):
+            device.look()
     invitation.close()
     device.close()
     with pytest.raises(ValueError):

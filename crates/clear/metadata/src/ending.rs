@@ -86,6 +86,10 @@ pub(crate) fn check() -> Result<()> {
 /// To be called before a connection is opened: this process counts from here on.
 pub(crate) fn count_here() {
     let here = std::process::id();
+    // Most do not lock: a process that is forked meanwhile could never do so again.
+    if PROCESS.load(Ordering::SeqCst) == here {
+        return;
+    }
     let _one = WAITING.lock();
     if PROCESS.load(Ordering::SeqCst) != here {
         RUNNING.store(OWN.with(Cell::get), Ordering::SeqCst); // (3)

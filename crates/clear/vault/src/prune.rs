@@ -345,7 +345,7 @@ impl Vault {
             }
         }
         remove(remote, going, remote.transfers(), &mut report, told)?;
-        let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
+        let old = self.old_publications(row, remote, grace.saturating_mul(2).max(LEAST))?;
         // Whoever keeps one keeps those behind it until it is gone.                                            [11.8.8]
         let old = report.leave_kept(old, |(_, listed)| listed);
         let old = old

@@ -802,8 +802,16 @@ class LifeTest {
             assertEquals(device.fingerprint(), candidate.fingerprint);
             invitation.admit(candidate, keys);
             assertTrue(device.look());
-            assertEquals(own.information().fingerprint, device.cloneInto(folder, Vaults.options(), null));
-            assertThrows(VaultException.class, invitation::look);
+            // What another thread may have while it waits for a remote is refused to a listener.
+            int deadlock = 35;
+            Progress meets = (done, total) -> {
+                assertEquals(deadlock, assertThrows(VaultException.class, keys::slots).errno());
+                assertEquals(deadlock, assertThrows(VaultException.class, invitation::look).errno());
+                return !device.fingerprint().isEmpty();
+            };
+            assertEquals(own.information().fingerprint, device.cloneInto(folder, Vaults.options(), meets));
+            assertEquals(Errno.EINVAL, assertThrows(VaultException.class, invitation::look).errno());
+            assertFalse(keys.slots().isEmpty());
             invitation.close();
             invitation.close();
             device.close();
