@@ -16,7 +16,7 @@ use parking_lot::MutexGuard;
 use strongroom_format::FormatError;
 use strongroom_format::limits::sealed_len;
 use strongroom_history::{
-    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Revision,
+    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Noted, Revision,
 };
 use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
@@ -56,16 +56,17 @@ impl Filesystem {
         self.keep_setting(ERASING, path)?;
         let erased = erase(&self.core, found)?;
         drop(giving_back);
-        self.note_erasure(path)?;
+        let noted = self.note_erasure(path);
+        // It is erased. If it cannot be noted, whoever asked hears of that and may ask again: later there may be another file at the path.
         self.keep_setting(ERASING, &[])?;
-        Ok(erased)
+        noted.map(|()| erased)
     }
 
-    fn find_content(&self, path: &[u8], known: Option<&HashSet<[u8; 32]>>) -> Result<Erasure> {
+    fn find_content(&self, path: &[u8], noted: Option<Noted<'_>>) -> Result<Erasure> {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&engine.trees(), &state, path, known)
+        history::to_erase(&engine.trees(), &state, path, noted)
     }
 
     /// Notes for other devices that what was at `path` was erased; where there are none, nothing is noted.         [6.11.7]
@@ -178,8 +179,12 @@ impl Filesystem {
     ) -> Result<(Erasure, MutexGuard<'_, GiveBack>)> {
         let known = had.iter().filter(|revision| note.knew(revision));
         let known: HashSet<[u8; 32]> = known.map(|revision| revision.id.0).collect();
+        let noted = Noted {
+            id: note.id,
+            known: &known,
+        };
         let giving_back = finish_removals(&self.core)?;
-        let found = match self.find_content(&note.path, Some(&known)) {
+        let found = match self.find_content(&note.path, Some(noted)) {
             Ok(found) => found,
             // No snapshot here has it, or the path is none: no later try would do more.
             Err(Error::NotFound | Error::InvalidArgument(_)) => Erasure::default(),

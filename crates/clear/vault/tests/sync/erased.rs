@@ -385,6 +385,39 @@ fn an_erasure_that_came_is_carried_out_by_the_next_opening() {
     devices.assert_same();
 }
 
+/// Goal: content that a device kept under another name, in a snapshot after it knew of the erasure, is not erased by a device that was away.
+/// Method: one device erases a file that another one has renamed; that one takes a snapshot after both have synced, and removes the file; a
+/// third one comes back then.
+/// Failed before the third took the content out of that snapshot, and retired it at the remote.
+#[test]
+fn a_device_that_was_away_erases_nothing_that_later_snapshots_have() {
+    let devices = Devices::new(3, |_| {});
+    publish_secret(&devices);
+    let [one, two, three] = &devices.vaults[..] else {
+        panic!()
+    };
+    two.rename("/secret", "/kept", RenameMode::NoReplace)
+        .unwrap();
+    erase_secret(one);
+    devices.sync(0);
+    devices.sync(1);
+    devices.sync(0);
+    tagged(two, "later");
+    two.remove_file("/kept").unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    let pulled = devices.sync(2).pulled;
+    assert_eq!(pulled.erased_bytes, 0, "{pulled:?}");
+    assert!(pulled.unerased_bytes >= SECRET as u64, "{pulled:?}");
+    devices.settle();
+    for vault in [one, two, three] {
+        let kept = vault.read("/.history/t:later/kept").unwrap();
+        assert_eq!(kept, content(SECRET, 77));
+    }
+    devices.assert_same();
+    devices.assert_at_rest();
+}
+
 /// Goal: an erasure that cannot be carried out now does not keep others waiting. Method: a device has the content of one file only at the
 /// remote, which is not there when it opens; another file that was erased later is here. Then the remote comes back.
 /// Failed before nothing was erased as long as one segment could not be fetched.
