@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) A block stays if anything else refers to it: another file in a snapshot, or any file of the current state.  [6.11.2]
 //!  (2) Of an erasure on another device only content goes that some snapshot has which that device knew.          [6.11.9]
+//!  (3) What a later snapshot has, whose tree has the erasure, somebody kept all the same: it stays.              [6.11.9]
 //!
 //! It opens every node of every tree twice, and no content.
 
@@ -21,6 +22,7 @@ use strongroom_metadata::{BlockNumber, InodeId, Reads};
 use crate::blocks::Blocks;
 use crate::content::{Content, ExtentTrie};
 use crate::entry::{Body, Entry};
+use crate::erasures::{ERASURES, Erasures};
 use crate::error::Error;
 use crate::limits::PAGE_ROWS;
 use crate::node::{entries_of_block, names_of_block};
@@ -54,7 +56,16 @@ pub struct Erasure {
 /// A node of a file, whatever its names.
 type File = (InodeId, u64);
 
-/// Finds what to erase at `path`: the content that files have in all snapshots, or in those that are `known`.
+/// What an erasure on another device is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted<'a> {
+    /// The id of the erasure.
+    pub id: u64,
+    /// The snapshots here that the other device knew.
+    pub known: &'a HashSet<[u8; 32]>,
+}
+
+/// Finds what to erase at `path`: the content that files have in all snapshots, or in those that `noted` is about.
 ///
 /// # Errors
 /// `Error::NotFound` if no snapshot has anything there; `Error::Invalid` for the root; those of the blocks, and
@@ -63,34 +74,45 @@ pub fn to_erase<B: Blocks>(
     blocks: &B,
     reads: &Reads,
     path: &[u8],
-    known: Option<&HashSet<[u8; 32]>>,
+    noted: Option<Noted<'_>>,
 ) -> Result<Erasure, B::Error> {
     let mut found = Search {
         blocks,
         reads,
-        known,
+        known: noted.map(|noted| noted.known),
         files: HashSet::new(),
         directories: HashSet::new(),
     };
     let states = found.files_at(path)?;
     let files = found.files;
     let nodes = nodes(reads)?;
-    let known = known.map(|known| below(blocks, reads, &nodes, known));
+    let known = noted.map(|noted| below(blocks, reads, &nodes, noted.known));
     let known = known.transpose()?;
+    let later = match noted {
+        Some(noted) => below(blocks, reads, &nodes, &later(blocks, reads, noted.id)?)?,
+        None => HashSet::new(),
+    };
     let mut content = HashSet::new();
     let mut lists = Lists::default();
     for (kind, id) in &nodes {
         for entry in entries(blocks, *kind, id)? {
             let is_target = files.contains(&(entry.inode, entry.birth_id));
-            if is_target && known.as_ref().is_some_and(|known| !known.contains(id)) {
-                continue;
-            }
-            match (content_of(&entry), is_target) {
-                (Some(Content::Inline(extents)), true) => {
+            // (3)
+            let stays = !is_target || later.contains(id);
+            // (2)
+            let goes = is_target && known.as_ref().is_none_or(|known| known.contains(id));
+            match content_of(&entry) {
+                Some(Content::Inline(extents)) if goes => {
                     content.extend(extents.iter().map(|extent| extent.block));
                 }
-                (Some(Content::Listed(list)), true) => lists.of_targets.push(list.block),
-                (Some(Content::Listed(list)), false) => lists.of_others.push(list.block),
+                Some(Content::Listed(list)) => {
+                    if goes {
+                        lists.of_targets.push(list.block);
+                    }
+                    if stays {
+                        lists.of_others.push(list.block);
+                    }
+                }
                 _ => {}
             }
         }
@@ -112,8 +134,9 @@ pub fn to_erase<B: Blocks>(
             }
         }
         for entry in entries(blocks, *kind, id)? {
-            let is_other = !files.contains(&(entry.inode, entry.birth_id));
-            if let (Some(Content::Inline(extents)), true) = (content_of(&entry), is_other) {
+            let is_target = files.contains(&(entry.inode, entry.birth_id));
+            let stays = !is_target || later.contains(id);
+            if let (Some(Content::Inline(extents)), true) = (content_of(&entry), stays) {
                 let blocks = extents.iter().map(|extent| extent.block);
                 shared.extend(blocks.filter(|block| content.contains(block)));
             }
@@ -139,6 +162,39 @@ pub fn to_erase<B: Blocks>(
     }
     erasure.blocks.sort_unstable();
     Ok(erasure)
+}
+
+/// The snapshots whose trees have that erasure. (3)
+fn later<B: Blocks>(
+    blocks: &B,
+    reads: &Reads,
+    erasure: u64,
+) -> Result<HashSet<[u8; 32]>, B::Error> {
+    let tree = Tree::new(blocks);
+    // Most snapshots have the attributes of the one before.
+    let mut looked: HashMap<Vec<BlockId>, bool> = HashMap::new();
+    let mut later = HashSet::new();
+    for revision in reads.revisions()? {
+        let root = reads.block_id(revision.root)?;
+        let root = tree.root(&root.ok_or(Error::MissingBlock)?)?;
+        let known = looked.get(&root.xattrs.0).copied();
+        let has_it = match known {
+            Some(has_it) => has_it,
+            None => {
+                let xattrs = tree.xattrs(&root)?;
+                let value = xattrs.iter().find(|(name, _)| name == ERASURES);
+                let list = value.and_then(|(_, value)| Erasures::decode(value).ok());
+                list.is_some_and(|list| list.all().iter().any(|note| note.id == erasure))
+            }
+        };
+        if known.is_none() {
+            looked.insert(root.xattrs.0, has_it);
+        }
+        if has_it {
+            later.insert(revision.id);
+        }
+    }
+    Ok(later)
 }
 
 /// The nodes of the trees of these snapshots.

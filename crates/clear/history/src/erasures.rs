@@ -43,7 +43,7 @@ const DEVICE_BYTES: usize = 8;
 /// That somebody erased what was at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErasureNote {
-    /// When, in seconds since 1970, by the clock of the device that erased.
+    /// When, in seconds since 1970, by the clock of the device that erased; later than every erasure that it knew.
     pub time_s: u64,
     /// Drawn at random: two erasures of one path are two.
     pub id: u64,
@@ -145,9 +145,13 @@ impl Erasures {
         &self.0
     }
 
-    /// With one more; the oldest go if it does not fit. (2)
+    /// With one more, as the newest; the oldest go if it does not fit. (2)
     #[must_use]
-    pub fn with(mut self, note: ErasureNote) -> Self {
+    pub fn with(mut self, mut note: ErasureNote) -> Self {
+        // By a clock that is behind it would be the oldest, and might go at once.
+        if let Some(newest) = self.0.last() {
+            note.time_s = note.time_s.max(newest.time_s.saturating_add(1));
+        }
         self.0.push(note);
         Self::of(self.0)
     }
@@ -296,6 +300,19 @@ mod tests {
         let kept = all.all().len();
         assert!((50..60).contains(&kept), "{kept}");
         assert_eq!(all.all().last().map(|note| note.id), Some(99));
+        assert_eq!(Erasures::decode(&all.encode()), Ok(all));
+    }
+
+    /// Failed before a device whose clock was behind dropped its own erasure from a full value: no other device heard of it.
+    #[test]
+    fn a_new_erasure_stays_whatever_the_clock_shows() {
+        let path = vec![b'p'; 1_000];
+        let mut all = Erasures::default();
+        for number in 0..100 {
+            all = all.with(note(1_000 + number, number, &path));
+        }
+        all = all.with(note(7, 100, &path));
+        assert_eq!(all.all().last().map(|note| note.id), Some(100));
         assert_eq!(Erasures::decode(&all.encode()), Ok(all));
     }
 }

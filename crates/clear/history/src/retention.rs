@@ -158,23 +158,56 @@ impl Retention {
         last == 0 && hourly == 0 && daily == 0 && weekly == 0 && monthly == 0 && yearly == 0
     }
 
+    const fn counts(&self) -> [u32; 6] {
+        [
+            self.last,
+            self.hourly,
+            self.daily,
+            self.weekly,
+            self.monthly,
+            self.yearly,
+        ]
+    }
+
     /// Whether it keeps every snapshot that `other` keeps, whatever there is.
     #[must_use]
     pub fn keeps_at_least(&self, other: &Self) -> bool {
-        let counts = |rule: &Self| {
-            [
-                rule.last,
-                rule.hourly,
-                rule.daily,
-                rule.weekly,
-                rule.monthly,
-                rule.yearly,
-            ]
-        };
-        let (own, least) = (counts(self), counts(other));
+        if self.last == u32::MAX {
+            return true;
+        }
         // All that a rule is not about stays.
         let is_about_no_more = self.whose == Whose::Scheduled || other.whose == Whose::Unnamed;
-        is_about_no_more && own.iter().zip(least).all(|(own, least)| *own >= least)
+        let mut counts = self.counts().into_iter().zip(other.counts());
+        is_about_no_more && counts.all(|(own, least)| own >= least)
+    }
+
+    /// The rule that keeps every snapshot that this one or `other` keeps.                             [6.10.7]
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut counts = self.counts();
+        for (own, least) in counts.iter_mut().zip(other.counts()) {
+            *own = least.max(*own);
+        }
+        let whose = match (self.whose, other.whose) {
+            (Whose::Unnamed, Whose::Unnamed) => Whose::Unnamed,
+            _ => Whose::Scheduled,
+        };
+        let [last, hourly, daily, weekly, monthly, yearly] = counts;
+        match last {
+            u32::MAX => Self {
+                whose,
+                ..Self::EVERYTHING
+            },
+            _ => Self {
+                last,
+                hourly,
+                daily,
+                weekly,
+                monthly,
+                yearly,
+                whose,
+            },
+        }
     }
 
     /// Its stored form.                                                                             [6.10.4]
@@ -261,6 +294,28 @@ mod tests {
         assert!(rule.keeps_at_least(&rule) && rule.keeps_at_least(&fewer));
         assert!(!fewer.keeps_at_least(&rule) && !rule.keeps_at_least(&other));
         assert!(rule.keeps_at_least(&unnamed) && !unnamed.keeps_at_least(&rule));
+        let everything = Retention::EVERYTHING;
+        assert!(everything.keeps_at_least(&rule) && !rule.keeps_at_least(&everything));
+    }
+
+    /// Failed before a rule that keeps all snapshots, or more of some and fewer of others, was passed over for one that lets some go.
+    #[test]
+    fn two_rules_keep_together_what_either_keeps() {
+        let rule = Retention::DEFAULT;
+        let other = Retention {
+            daily: 3,
+            weekly: 9,
+            whose: Whose::Unnamed,
+            ..rule
+        };
+        let both = Retention { weekly: 9, ..rule };
+        assert_eq!(rule.with(&other), both);
+        assert_eq!(other.with(&rule), both);
+        assert_eq!(other.with(&other), other);
+        for one in [rule, other] {
+            assert_eq!(one.with(&Retention::EVERYTHING), Retention::EVERYTHING);
+            assert!(one.with(&both).keeps_at_least(&one));
+        }
     }
 
     /// Midnight of 2026-11-22.

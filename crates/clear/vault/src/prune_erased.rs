@@ -65,7 +65,10 @@ impl Vault {
         let pruning = Pruning::Now { grace };
         let (pushed, gone) = match self.push_once(&row, remote, (Look::Lists, pruning), told) {
             // The push is done.
-            Err(Error::Remote(_) | Error::RemoteAhead) => return Ok(()),
+            Err(error @ (Error::Remote(_) | Error::RemoteAhead)) => {
+                log::warn!("erased content is still at a remote until the next push: {error}");
+                return Ok(());
+            }
             done => done?,
         };
         report.objects += pushed.objects;

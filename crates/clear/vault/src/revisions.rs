@@ -88,8 +88,8 @@ impl Vault {
         self.ask_for(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
-    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts. It is the shared rule, unless
-    /// that keeps less than a rule that was set on this device.
+    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts. It is the shared rule; where a
+    /// rule was set on this device, it keeps what either of both keeps.
     ///
     /// # Errors
     /// `Damaged` if what is stored is no rule.

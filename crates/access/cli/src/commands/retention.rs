@@ -120,7 +120,8 @@ fn apply(vault: &Vault, rule: &Retention, arguments: &SnapshotKeep) -> Result<()
 fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
     let set = vault.retention()?;
     let rule = set.unwrap_or(Retention::DEFAULT);
-    let unused = vault.shared_retention()?.filter(|shared| *shared != rule);
+    let shared = vault.shared_retention()?;
+    let unused = shared.filter(|shared| !shared.keeps_at_least(&rule));
     if arguments.common.json {
         let mut shown = keep_json(&rule, set.is_some(), false, &[]);
         shown["unused"] = unused.as_ref().map_or(Value::Null, rule_json);

@@ -10,14 +10,18 @@
 //!  (2) An erasure that was interrupted is finished before anything else is erased.                              [6.11.6]
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use parking_lot::MutexGuard;
+use strongroom_format::FormatError;
 use strongroom_format::limits::sealed_len;
 use strongroom_history::{
-    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures,
+    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Noted, Revision,
 };
 use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
 use crate::blocks::erased::seconds;
+use crate::core::revisions::GiveBack;
 use crate::upkeep::erase::{PRUNE_NOW, bring_back_segments_of, erase, finish_removals};
 use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
@@ -27,7 +31,7 @@ const ERASING: &str = "erasing";
 /// The setting that has the ids of the erasures in the tree that were carried out here, 8 bytes each.               [6.11.8]
 const ERASED: &str = "erased";
 
-/// The setting that is not empty while erasures of other devices are carried out.                                 [6.11.8]
+/// The setting that is not empty while content is erased that another device noted.                               [6.11.8]
 const ERASING_NOTED: &str = "erasing_noted";
 
 impl Filesystem {
@@ -52,16 +56,17 @@ impl Filesystem {
         self.keep_setting(ERASING, path)?;
         let erased = erase(&self.core, found)?;
         drop(giving_back);
-        self.note_erasure(path)?;
+        let noted = self.note_erasure(path);
+        // It is erased. If it cannot be noted, whoever asked hears of that and may ask again: later there may be another file at the path.
         self.keep_setting(ERASING, &[])?;
-        Ok(erased)
+        noted.map(|()| erased)
     }
 
-    fn find_content(&self, path: &[u8], known: Option<&HashSet<[u8; 32]>>) -> Result<Erasure> {
+    fn find_content(&self, path: &[u8], noted: Option<Noted<'_>>) -> Result<Erasure> {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&engine.trees(), &state, path, known)
+        history::to_erase(&engine.trees(), &state, path, noted)
     }
 
     /// Notes for other devices that what was at `path` was erased; where there are none, nothing is noted.         [6.11.7]
@@ -86,11 +91,17 @@ impl Filesystem {
         self.set_xattr(&Caller::root(), root, ERASURES, &value, XattrMode::Set)
     }
 
-    /// What the tree says of erasures; `None` if it says what this version cannot read.
+    /// What the tree says of erasures; `None` if it says what only a later version can read.
     fn erasures(&self) -> Result<Option<Erasures>> {
-        match self.xattr(&Caller::root(), InodeId::ROOT, ERASURES) {
-            Err(Error::NoAttribute) => Ok(Some(Erasures::default())),
-            value => Ok(Erasures::decode(&value?).ok()),
+        let value = match self.xattr(&Caller::root(), InodeId::ROOT, ERASURES) {
+            Err(Error::NoAttribute) => return Ok(Some(Erasures::default())),
+            value => value?,
+        };
+        match Erasures::decode(&value) {
+            Ok(erasures) => Ok(Some(erasures)),
+            Err(FormatError::UnknownFormat { .. }) => Ok(None),
+            // No version can read it: the next erasure takes its place.
+            Err(_) => Ok(Some(Erasures::default())),
         }
     }
 
@@ -120,6 +131,14 @@ impl Filesystem {
 
     fn carry_out_erasures(&self) -> Result<ErasedContent> {
         let mut all = ErasedContent::default();
+        let was_interrupted = self
+            .setting(ERASING_NOTED)?
+            .is_some_and(|on| !on.is_empty());
+        if was_interrupted {
+            // As in `finish_erasing`.
+            self.compact()?;
+            self.keep_setting(ERASING_NOTED, &[])?;
+        }
         let Some(erasures) = self.erasures()? else {
             return Ok(all);
         };
@@ -129,42 +148,64 @@ impl Filesystem {
         if pending.is_empty() {
             return Ok(all);
         }
-        let was_interrupted = self
-            .setting(ERASING_NOTED)?
-            .is_some_and(|on| !on.is_empty());
-        self.keep_setting(ERASING_NOTED, &[1])?;
+        let had = self.revisions()?;
+        let mut problem = None;
         for note in &pending {
-            let erased = self.carry_out(note)?;
+            let erased = match self.find_noted(note, &had) {
+                Ok(found) => self.erase_found(found)?,
+                // The others do not wait for this one.
+                Err(error) => {
+                    problem = Some(error);
+                    continue;
+                }
+            };
             all.states += erased.states;
             all.files += erased.files;
             all.bytes += erased.bytes;
             all.shared_bytes += erased.shared_bytes;
             all.segments_left += erased.segments_left;
+            // (1)
             done.push(note.id);
+            self.keep_carried_out(&done)?;
         }
-        if was_interrupted {
-            // As in `finish_erasing`.
-            self.compact()?;
-        }
-        self.keep_carried_out(&done)?;
-        self.keep_setting(ERASING_NOTED, &[])?;
-        Ok(all)
+        problem.map_or(Ok(all), Err)
     }
 
-    fn carry_out(&self, note: &ErasureNote) -> Result<ErasedContent> {
-        let mut known = self.revisions()?;
-        known.retain(|revision| note.knew(revision));
-        let known = known.iter().map(|revision| revision.id.0).collect();
-        let _giving_back = finish_removals(&self.core)?;
-        match self.find_content(&note.path, Some(&known)) {
-            Ok(found) => {
-                bring_back_segments_of(&self.core, &found)?;
-                erase(&self.core, found)
-            }
+    /// What to erase for an erasure of another device, once it is here. Until it is erased, no tree may lose references.
+    fn find_noted(
+        &self,
+        note: &ErasureNote,
+        had: &[Arc<Revision>],
+    ) -> Result<(Erasure, MutexGuard<'_, GiveBack>)> {
+        let known = had.iter().filter(|revision| note.knew(revision));
+        let known: HashSet<[u8; 32]> = known.map(|revision| revision.id.0).collect();
+        let noted = Noted {
+            id: note.id,
+            known: &known,
+        };
+        let giving_back = finish_removals(&self.core)?;
+        let found = match self.find_content(&note.path, Some(noted)) {
+            Ok(found) => found,
             // No snapshot here has it, or the path is none: no later try would do more.
-            Err(Error::NotFound | Error::InvalidArgument(_)) => Ok(ErasedContent::default()),
-            Err(error) => Err(error),
+            Err(Error::NotFound | Error::InvalidArgument(_)) => Erasure::default(),
+            Err(error) => return Err(error),
+        };
+        bring_back_segments_of(&self.core, &found)?;
+        Ok((found, giving_back))
+    }
+
+    fn erase_found(
+        &self,
+        (found, giving_back): (Erasure, MutexGuard<'_, GiveBack>),
+    ) -> Result<ErasedContent> {
+        if found.blocks.is_empty() {
+            return Ok(found.content);
         }
+        self.keep_setting(ERASING_NOTED, &[1])?;
+        let erased = erase(&self.core, found)?;
+        drop(giving_back);
+        self.keep_setting(ERASING_NOTED, &[])?;
+        Ok(erased)
     }
 
     /// The remotes from which everything that is not live is to go at once, because content was erased that they may have.   [6.11.11]

@@ -34,8 +34,8 @@ fn rule_in_force(filesystem: &Filesystem) -> Result<Option<Retention>> {
         .setting(FOLLOWS)?
         .is_some_and(|value| !value.is_empty());
     Ok(Some(match own {
-        // A person here meant to keep more.
-        Some(own) if !follows && !shared.rule.keeps_at_least(&own) => own,
+        // A person here meant to keep what this rule keeps, and another one what the shared rule keeps.
+        Some(own) if !follows => own.with(&shared.rule),
         _ => shared.rule,
     }))
 }
@@ -151,9 +151,10 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             let why = "this rule keeps no snapshot";
             let rule = Retention::decode(rule)
                 .ok_or(Error::File(filesystem::Error::InvalidArgument(why.into())))?;
+            // First what is durable with the next setting only; and no crash leaves a shared rule in force alone that keeps less.
+            share(session, rule)?;
             filesystem.keep_setting(RETENTION, &rule.encode())?;
             filesystem.keep_setting(FOLLOWS, &[])?;
-            share(session, rule)?;
             HistoryResponse::RuleSet
         }
         HistoryRequest::HeldAlone { ids } => {

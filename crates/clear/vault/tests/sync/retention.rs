@@ -65,6 +65,36 @@ fn a_device_that_is_to_keep_more_keeps_it() {
     devices.assert_at_rest();
 }
 
+/// Goal: a device on which somebody set a rule keeps also what a rule of another device keeps and its own does not. Method: one device sets a
+/// rule; another one lets all snapshots stay, then keeps fewer days and more weeks.
+/// Failed before such a rule was passed over as one that keeps less, and the device let snapshots go that somebody wanted to keep.
+#[test]
+fn a_device_with_a_rule_keeps_also_what_others_keep() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    one.set_retention(&days(30)).unwrap();
+    devices.settle();
+    two.set_retention(&Retention::EVERYTHING).unwrap();
+    devices.settle();
+    let everything = Some(Retention::EVERYTHING);
+    assert_eq!(rules(one), (everything, everything));
+    let weeks = Retention {
+        weekly: 9,
+        ..days(3)
+    };
+    two.set_retention(&weeks).unwrap();
+    devices.settle();
+    let both = Retention {
+        weekly: 9,
+        ..days(30)
+    };
+    assert_eq!(rules(one), (Some(both), Some(weeks)));
+    assert_eq!(rules(two), (Some(weeks), Some(weeks)));
+    devices.assert_at_rest();
+}
+
 /// Goal: of two rules that are set at the same time all devices share the same one.
 #[test]
 fn of_two_rules_that_are_set_at_the_same_time_all_devices_share_one() {
