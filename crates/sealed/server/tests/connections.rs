@@ -16,6 +16,9 @@ use support::{Place, first, said, start};
 /// Connections that are half open at a time.
 const HALF_OPEN: usize = 10_000;
 
+/// Threads that open them.
+const OPENING: usize = 8;
+
 /// Files that this process needs beside them.
 const OTHER_FILES: u64 = 500;
 
@@ -115,6 +118,14 @@ fn half_open(at: SocketAddr, begins: &[u8]) -> TcpStream {
     line
 }
 
+/// Whether the server has ended the connection, or refused what came on it.
+fn has_ended(line: &TcpStream) -> bool {
+    line.set_nonblocking(true).unwrap();
+    let peeked = line.peek(&mut [0]);
+    line.set_nonblocking(false).unwrap();
+    !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
 /// Fails unless the server ends the connection.
 fn assert_ends(mut line: TcpStream) {
     let mut rest = Vec::new();
@@ -135,12 +146,18 @@ fn connections_that_rest_hold_nobody_up_and_end() {
     let count = usize::try_from(room).map_or(HALF_OPEN, |room| room.min(HALF_OPEN));
     let place = Place::new();
     let at = place.address();
-    let resting: Vec<TcpStream> = (0..count)
-        .map(|number| match number % 2 {
-            0 => half_open(at, b""),
-            _ => half_open(at, b"GET /healthz HTTP/1.1\r\nhost: "),
-        })
-        .collect();
+    let open = |number: usize| match number % 2 {
+        0 => half_open(at, b""),
+        _ => half_open(at, b"GET /healthz HTTP/1.1\r\nhost: "),
+    };
+    // From several threads: on a busy machine one would need longer than the first connection may rest.
+    let resting: Vec<TcpStream> = thread::scope(|scope| {
+        let parts: Vec<_> = (0..OPENING)
+            .map(|part| scope.spawn(move || (part..count).step_by(OPENING).map(open).collect()))
+            .collect();
+        let opened = parts.into_iter().map(|part| part.join().unwrap());
+        opened.flat_map(|part: Vec<TcpStream>| part).collect()
+    });
     let folder = tempfile::tempdir().unwrap();
     let with_tls = start(folder.path(), Tls::SelfSigned);
     let handshakes = [
@@ -153,7 +170,7 @@ fn connections_that_rest_hold_nobody_up_and_end() {
     let mut login = place.begin("POST", "login", "content-length: 10\r\n");
     login.write_all(b"{").unwrap();
     let metric = || usize::try_from(place.metric("strongroom_connections")).unwrap();
-    until(|| metric() > count);
+    until(|| metric() > count || has_ended(&resting[0]));
     // Others are served meanwhile.
     let vault = place.vault("v");
     let one = name("segments/a");
