@@ -881,8 +881,8 @@ mod tests {
         assert_eq!(away(), 0, "it was read a moment ago");
     }
 
-    /// Goal: what changed, and is as it was published, waits for nothing. Method: a file is open while another device removes it, and goes
-    /// when it is closed. Failed before: each look then pushed nothing, with two requests and a commit.
+    /// Goal: what changed, and is as it was published, waits for nothing. Method: a file is open while another device removes it; its
+    /// content goes when it is closed. Failed before: each look then pushed nothing, with two requests and a commit.
     #[test]
     fn what_is_as_it_was_published_costs_nothing() {
         let mut scene = Scene::new();
@@ -898,6 +898,7 @@ mod tests {
             scene.look(device);
         }
         drop(file);
+        one.filesystem().unwrap().tick().unwrap();
         assert!(one.is_waiting(scene.devices[0].places[0].number).unwrap());
         scene.look(0);
         assert!(!one.is_waiting(scene.devices[0].places[0].number).unwrap());

@@ -101,6 +101,14 @@ impl Unnamed {
         named.unnamed_revisions = self.records.keys().copied().collect();
     }
 
+    /// The same where nothing was retired: it only says what the remote keeps.
+    pub(crate) fn only_kept(self) -> Self {
+        Self {
+            left: self.left,
+            ..Self::default()
+        }
+    }
+
     /// Each with the kind of object that it is.
     fn all(&self) -> impl Iterator<Item = (&'static str, &[u8; 32], &Listed)> {
         let segments = self.segments.iter();

@@ -289,8 +289,8 @@ impl Attempt<'_> {
             }
             if object.is_empty() {
                 // What it would have retired is live after all; the log may be longer than anybody needs.
-                if let Some((_, pruning)) = unnamed {
-                    self.remove(&Unnamed::default(), last, pruning, told)?;
+                if let Some((unnamed, pruning)) = unnamed {
+                    self.remove(&unnamed.only_kept(), last, pruning, told)?;
                 }
                 return Ok(Ended::Done);
             }

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::{self, FallocateFlags, FileType, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use strongroom_folder::{Error as FolderError, Folder as HeldFolder, Odd, Purpose, odd_of};
@@ -39,6 +40,8 @@ pub(crate) struct Disk {
     root: HeldFolder,
     access: Access,
     transfer: Transfer,
+    /// Who puts a file into the folder of that first byte, which must be alone there.
+    replacing: [Mutex<()>; 256],
     #[cfg(test)]
     pub(crate) faults: Arc<faults::Faults>,
 }
@@ -80,6 +83,7 @@ impl Disk {
             root,
             access,
             transfer: Transfer::Buffered,
+            replacing: [const { Mutex::new(()) }; 256],
             #[cfg(test)]
             faults: Arc::default(),
         };
@@ -208,6 +212,7 @@ impl Disk {
             self.root.sync()?;
         }
         let folder = self.root.folder(&name)?;
+        let _alone = self.replacing[usize::from(id.0[0])].lock();
         // Of an earlier one that was cut off.
         folder.remove_unfinished()?;
         Ok(folder.replace(&name::file_name(id), bytes)?)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::thread;
 
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
+use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId};
 use strongroom_segments::{Appended, BatchTail, Part, SegmentStore, StoreOptions};
 
 /// What follows blocks of `blocks_len` bytes, as it is sealed elsewhere: it fills the last sector, and ends with `label`.
@@ -132,4 +132,27 @@ fn eight_appenders_get_places_of_their_own_and_syncs_are_shared() {
     for (appender, batch, appended) in &all {
         read_back(&store, appended, &blocks(*appender, *batch));
     }
+}
+
+/// Goal: threads put files into one folder at the same time. Method: ids with one first byte. Failed before: one of them removed the file that
+/// the other had not finished, whose read then failed.
+#[test]
+fn files_are_put_into_one_folder_by_several_threads_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
+    let store = SegmentStore::open(&folder.path().join("segments"), options).expect("opened");
+    thread::scope(|scope| {
+        for appender in 0..APPENDERS {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..BATCHES {
+                    let mut id = SegmentId([7; 16]);
+                    (id.0[1], id.0[2]) = (appender, number);
+                    store.replace(id, &[appender; 8192]).expect("put there");
+                }
+            });
+        }
+    });
+    let there = store.list().expect("listed").len();
+    assert_eq!(there, usize::from(APPENDERS) * usize::from(BATCHES));
 }

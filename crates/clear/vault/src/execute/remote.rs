@@ -24,7 +24,7 @@ use crate::clock::now_s;
 use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::deposits;
-use crate::execute::device_names::drop_others;
+use crate::execute::device_names::follow_members;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::history;
 use crate::execute::join::join;
@@ -299,7 +299,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     let members = session.vault.with_keys(|keys| keys.members());
-    drop_others(filesystem, &members);
+    follow_members(filesystem, &members);
     // By schedule: what no person asked for goes by the rule.
     let new = NewRevision {
         message: SCHEDULED.to_owned(),
