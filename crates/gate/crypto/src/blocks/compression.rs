@@ -131,13 +131,16 @@ pub(crate) fn with_shorter<T>(clear: &[u8], with: impl FnOnce(&[u8]) -> T) -> Op
     if clear.len() < BYTES_MIN {
         return None;
     }
-    COMPRESSOR.with_borrow_mut(|compressor| {
+    let shortened = COMPRESSOR.try_with(|compressor| {
+        let compressor = &mut *compressor.borrow_mut();
         if compressor.is_none() {
             *compressor = Compressor::new();
         }
         // Without memory for it content is sealed as it is.
         Some(with(compressor.as_mut()?.shorter(clear)?))
-    })
+    });
+    // A thread that is ending has none any more.
+    shortened.ok().flatten()
 }
 
 /// The content of `frame`; `None` if it is no frame as a block holds one. (1) (2)
@@ -151,12 +154,19 @@ pub fn content_of(frame: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut content = vec![0; len];
-    let found = DECOMPRESSOR.with_borrow_mut(|context| {
+    let mut decompress = |context: &mut DCtx<'static>| {
+        let done = context.decompress(&mut content[..], frame);
+        done.ok()
+    };
+    let found = DECOMPRESSOR.try_with(|context| {
+        let context = &mut *context.borrow_mut();
         if context.is_none() {
             *context = DCtx::try_create();
         }
-        context.as_mut()?.decompress(&mut content[..], frame).ok()
+        decompress(context.as_mut()?)
     });
+    // A thread that is ending has none any more.
+    let found = found.unwrap_or_else(|_| decompress(&mut DCtx::try_create()?));
     if found == Some(len) {
         return Some(content);
     }

@@ -63,17 +63,19 @@ fn keyed(key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
     let mut hasher = Hasher::new_keyed(key);
     let len: usize = parts.iter().map(|part| part.len()).sum();
     // Within one chunk there is nothing to do side by side.
-    if parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX {
-        GATHERED.with_borrow_mut(|gathered| {
-            gathered.clear();
-            // At once, so that no copy is left where a growing one was.
-            gathered.reserve_exact(GATHERED_BYTES_MAX);
-            parts
-                .iter()
-                .for_each(|part| gathered.extend_from_slice(part));
-            hasher.update(gathered);
-        });
-    } else {
+    let gathers = parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX;
+    let hash_gathered = |gathered: &RefCell<Zeroizing<Vec<u8>>>| {
+        let gathered = &mut *gathered.borrow_mut();
+        gathered.clear();
+        // At once, so that no copy is left where a growing one was.
+        gathered.reserve_exact(GATHERED_BYTES_MAX);
+        parts
+            .iter()
+            .for_each(|part| gathered.extend_from_slice(part));
+        hasher.update(gathered);
+    };
+    // A thread that is ending has no memory of its own any more.
+    if !gathers || GATHERED.try_with(hash_gathered).is_err() {
         parts.iter().for_each(|part| {
             hasher.update(part);
         });
