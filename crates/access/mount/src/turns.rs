@@ -245,10 +245,12 @@ mod tests {
             requests.send(1).unwrap();
             assert_eq!(answered.recv(), Ok(1));
         }
-        for (requests, _) in &loops[1..] {
+        // One after the other, so that they never meet.
+        for (resting, (requests, _)) in loops[1..].iter().enumerate() {
             requests.send(WINDOW - 1).unwrap();
+            until(&turns, |state| state.resting == resting + 1);
         }
-        until(&turns, |state| (state.listening, state.resting) == (1, 2));
+        assert_eq!(turns.listening(), 1);
         assert!(turns.call());
         until(&turns, |state| (state.listening, state.resting) == (2, 1));
         assert!(turns.call());
