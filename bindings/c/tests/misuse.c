@@ -978,7 +978,7 @@ static void ends(const char *program)
 /* ---- a program that ends while its threads are in the middle of calls */
 
 static sr_vault busy_vault;
-static sem_t busy_calls;
+static sem_t busy_calls, busy_kept;
 static atomic_bool busy_ends;
 /* For each thread that writes the number that was in its file when its last durable write had returned. */
 static int busy_file;
@@ -1011,6 +1011,7 @@ static void *busy_writes(void *number)
             return NULL;
         if (pwrite(busy_file, &count, sizeof count, place_of_count) != (ssize_t)sizeof count)
             _exit(4);
+        sem_post(&busy_kept);
     }
 }
 
@@ -1052,13 +1053,16 @@ static int busy(const char *way)
     if (strcmp(way, "close") == 0)
         MUST(atexit(busy_closes) == 0);
     busy_file = open(place("acknowledged"), O_RDWR);
-    MUST(busy_file >= 0 && sem_init(&busy_calls, 0, 0) == 0);
+    MUST(busy_file >= 0 && sem_init(&busy_calls, 0, 0) == 0 && sem_init(&busy_kept, 0, 0) == 0);
     MUST(sr_open(place("busy"), &key, &own, &busy_vault) == 0);
     for (intptr_t i = 0; i < BUSY; i++)
         MUST(pthread_create(&thread, NULL, i % 2 ? busy_reads : busy_writes, (void *)i) == 0);
     for (int i = 0; i < BUSY_CALLS; i++)
         while (sem_wait(&busy_calls) != 0)
             MUST(errno == EINTR);
+    /* The calls may all have been those of readers. */
+    while (sem_wait(&busy_kept) != 0)
+        MUST(errno == EINTR);
     atomic_store(&busy_ends, true);
     if (strcmp(way, "exit") == 0) {
         MUST(pthread_create(&thread, NULL, busy_exits, NULL) == 0);
