@@ -261,8 +261,12 @@ def end(demo, one, two, three):
     last = equal(one, two, three)
     for at in (one, two, three):
         demo.umount(at)
-    for vault, key in (("one", demo.key), ("two", demo.key), ("three", demo.other_key)):
+    vaults = (("one", demo.key), ("two", demo.key), ("three", demo.other_key))
+    for vault, key in vaults:
         demo.run("device", "accept", vault, "--key-file", key)
+        demo.run("sync", "-q", vault, "--key-file", key)
+    for vault, key in vaults:
+        # What another one pushed last.
         demo.run("sync", "-q", vault, "--key-file", key)
         demo.run("verify", "-q", "--deep", vault, "--key-file", key)
     demo.run("remote", "check", "-q", "--deep", "one", "--key-file", demo.key)
