@@ -433,13 +433,37 @@ typedef struct {
   sr_names tags;
 } sr_snapshot_info;
 
-// All snapshots, oldest first. Give them back with sr_snapshots_free.
+// Snapshots, oldest first. Give them back with sr_snapshots_free.
 typedef struct {
   // The snapshots; NULL if there is none.
   sr_snapshot_info *items;
   // How many. Do not change it.
   uint64_t count;
 } sr_snapshots;
+
+// What stored content is for, in sealed bytes.
+typedef struct {
+  // What files name now, whether or not snapshots name it too.
+  uint64_t live_bytes;
+  // What only snapshots hold.
+  uint64_t kept_bytes;
+  // What nothing names any more: sr_compact gives it back.
+  uint64_t waste_bytes;
+} sr_usage;
+
+// What sr_erase took out of snapshots, or would.
+typedef struct {
+  // Snapshots that had something at the path.
+  uint64_t snapshots;
+  // Files whose content it was, over all of them.
+  uint64_t files;
+  // Sealed bytes that are gone.
+  uint64_t bytes;
+  // Sealed bytes that stay, because other files have the same content.
+  uint64_t shared_bytes;
+  // Files of the vault folder that still hold some of it, because other content in them is damaged.
+  uint64_t segments_left;
+} sr_erased;
 
 // One state of a vault, to be read. Close it with sr_snapshot_close.
 typedef struct {
@@ -455,20 +479,40 @@ typedef struct {
 
 // What came from a remote. Give it back with sr_pulled_free.
 typedef struct {
-  // Bytes that came down.
+  // Objects that came down, but for publications.
+  uint64_t objects;
+  // Their bytes.
   uint64_t bytes;
-  // Names that are others now.
+  // Publications that were taken in; 0: there was nothing new.
+  uint64_t publications;
+  // Names that came, went or mean another file now.
   uint64_t names;
+  // Files, directories and others that are new or were changed.
+  uint64_t nodes;
   // Changes here and there that could not be joined.
   uint64_t conflicts;
   // The paths of their copies, as far as they fit; sr_conflicts gives all.
   sr_names conflict_paths;
+  // Texts that both sides changed in different lines: they have the lines of both.
+  uint64_t merged;
+  // The paths of the first thousand of them.
+  sr_names merged_paths;
+  // Sealed bytes of content that another device erased, and that were erased here, too.
+  uint64_t erased_bytes;
+  // Sealed bytes that stay, because a file here has that content now, or another file has it in a snapshot.
+  uint64_t unerased_bytes;
+  // Why such content was not erased, a line each; it is tried again later.
+  sr_names erase_problems;
   // Deposits that came into /Inbox.
   uint64_t received;
   // The paths of the first thousand of them.
   sr_names received_paths;
   // Deposits that did not come, with the reason, a line each.
   sr_names deposit_problems;
+  // Of a sync: segments that went from this disk for the limit of this device.
+  uint64_t evicted_segments;
+  // Their bytes.
+  uint64_t evicted_bytes;
 } sr_pulled;
 
 // What an eviction did. Give it back with sr_evicted_free.
@@ -895,7 +939,7 @@ int sr_take_snapshot(sr_vault vault,
 // Gives all snapshots.
 int sr_list_snapshots(sr_vault vault, sr_snapshots *snapshots);
 
-// Gives back what sr_list_snapshots filled in.
+// Gives back what sr_list_snapshots or sr_thin filled in.
 void sr_snapshots_free(sr_snapshots *snapshots);
 
 // Removes the snapshot that `selector` means: a tag "t:…", a date "d:…", the beginning of an id. Its space comes back in the background.
@@ -916,6 +960,23 @@ int sr_differences(sr_vault vault,
                    const char *selector,
                    const char *path,
                    sr_names *paths);
+
+// Removes the snapshots that the rule of the vault lets go, as `strongroom snapshot keep` shows it; gives how many. `gone` may be NULL.
+// Their space comes back in the background.
+int64_t sr_thin(sr_vault vault,
+                sr_snapshots *gone);
+
+// Gives what the stored content is for.
+int sr_get_usage(sr_vault vault, sr_usage *usage);
+
+// Takes the content of what was at `path`, with all below a directory, out of every snapshot, for good: here, and on the other devices when
+// they have synced. Names and attributes stay there. With `trial` nothing is done. `erased` may be NULL.
+//
+// Fails with -EINVAL if something is at `path` now: remove it first; -ENOENT if no snapshot has anything there.
+int sr_erase(sr_vault vault,
+             const char *path,
+             bool trial,
+             sr_erased *erased);
 
 // Opens the state of now, to be read in many calls while others write. It goes when it is closed.
 int sr_snapshot_open(sr_vault vault, sr_snapshot *snapshot);

@@ -91,7 +91,7 @@ impl Listener {
                 let PushReport { objects, bytes, .. } = report.pushed;
                 said.kind = SR_SYNC_DONE;
                 (said.pushed_objects, said.pushed_bytes) = (objects, bytes);
-                pulled = Some(sr_pulled::from(report.pulled.clone()));
+                pulled = Some(sr_pulled::from(report.clone()));
                 Some(remote)
             }
             SyncEvent::Failed {

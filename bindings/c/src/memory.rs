@@ -21,6 +21,13 @@ impl From<Vec<Vec<u8>>> for sr_names {
     }
 }
 
+impl From<Vec<String>> for sr_names {
+    fn from(lines: Vec<String>) -> Self {
+        let lines = lines.into_iter().map(String::into_bytes);
+        lines.collect::<Vec<_>>().into()
+    }
+}
+
 /// A list for C; NULL if it is empty.
 pub(crate) fn list<T>(items: Vec<T>) -> (*mut T, u64) {
     if items.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use strongroom::{CloneProgress, Keep, PullReport, Rates, RemoteProgress};
+use strongroom::{CloneProgress, Keep, PullReport, Rates, RemoteProgress, SyncReport};
 
 use crate::border::{
     Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
@@ -23,34 +23,72 @@ pub const SR_KEEP_BOTH: u32 = 2;
 #[repr(C)]
 #[derive(Debug)]
 pub struct sr_pulled {
-    /// Bytes that came down.
+    /// Objects that came down, but for publications.
+    pub objects: u64,
+    /// Their bytes.
     pub bytes: u64,
-    /// Names that are others now.
+    /// Publications that were taken in; 0: there was nothing new.
+    pub publications: u64,
+    /// Names that came, went or mean another file now.
     pub names: u64,
+    /// Files, directories and others that are new or were changed.
+    pub nodes: u64,
     /// Changes here and there that could not be joined.
     pub conflicts: u64,
     /// The paths of their copies, as far as they fit; sr_conflicts gives all.
     pub conflict_paths: sr_names,
+    /// Texts that both sides changed in different lines: they have the lines of both.
+    pub merged: u64,
+    /// The paths of the first thousand of them.
+    pub merged_paths: sr_names,
+    /// Sealed bytes of content that another device erased, and that were erased here, too.
+    pub erased_bytes: u64,
+    /// Sealed bytes that stay, because a file here has that content now, or another file has it in a snapshot.
+    pub unerased_bytes: u64,
+    /// Why such content was not erased, a line each; it is tried again later.
+    pub erase_problems: sr_names,
     /// Deposits that came into /Inbox.
     pub received: u64,
     /// The paths of the first thousand of them.
     pub received_paths: sr_names,
     /// Deposits that did not come, with the reason, a line each.
     pub deposit_problems: sr_names,
+    /// Of a sync: segments that went from this disk for the limit of this device.
+    pub evicted_segments: u64,
+    /// Their bytes.
+    pub evicted_bytes: u64,
 }
 
 impl From<PullReport> for sr_pulled {
     fn from(report: PullReport) -> Self {
-        let problems = report.deposit_problems.into_iter();
-        let problems: Vec<Vec<u8>> = problems.map(String::into_bytes).collect();
         Self {
+            objects: report.objects,
             bytes: report.bytes,
+            publications: report.publications,
             names: report.names,
+            nodes: report.nodes,
             conflicts: report.conflicts,
             conflict_paths: report.conflict_paths.into(),
+            merged: report.merged,
+            merged_paths: report.merged_paths.into(),
+            erased_bytes: report.erased_bytes,
+            unerased_bytes: report.unerased_bytes,
+            erase_problems: report.erase_problems.into(),
             received: report.received,
             received_paths: report.received_paths.into(),
-            deposit_problems: problems.into(),
+            deposit_problems: report.deposit_problems.into(),
+            evicted_segments: 0,
+            evicted_bytes: 0,
+        }
+    }
+}
+
+impl From<SyncReport> for sr_pulled {
+    fn from(report: SyncReport) -> Self {
+        Self {
+            evicted_segments: report.evicted_segments,
+            evicted_bytes: report.evicted_bytes,
+            ..Self::from(report.pulled)
         }
     }
 }
@@ -60,6 +98,8 @@ impl From<PullReport> for sr_pulled {
 pub unsafe extern "C" fn sr_pulled_free(pulled: *mut sr_pulled) {
     if !pulled.is_null() {
         crate::memory::sr_names_free(&raw mut (*pulled).conflict_paths);
+        crate::memory::sr_names_free(&raw mut (*pulled).merged_paths);
+        crate::memory::sr_names_free(&raw mut (*pulled).erase_problems);
         crate::memory::sr_names_free(&raw mut (*pulled).received_paths);
         crate::memory::sr_names_free(&raw mut (*pulled).deposit_problems);
     }
@@ -87,7 +127,7 @@ pub unsafe extern "C" fn sr_remotes(vault: sr_vault, names: *mut sr_names) -> c_
     done(|| {
         let answer = out(names)?;
         let remotes = vault.get()?.remotes()?.into_iter();
-        let names: Vec<Vec<u8>> = remotes.map(|one| one.name.into_bytes()).collect();
+        let names: Vec<String> = remotes.map(|one| one.name).collect();
         answer.put(names.into());
         Ok(())
     })
@@ -124,8 +164,7 @@ pub unsafe extern "C" fn sr_check_remote(
             })?;
         let is_sound = report.problems.is_empty();
         if let Ok(answer) = out(problems) {
-            let lines = report.problems.into_iter().map(String::into_bytes);
-            answer.put(lines.collect::<Vec<_>>().into());
+            answer.put(report.problems.into());
         }
         Ok(is_sound)
     })
@@ -178,15 +217,11 @@ pub unsafe extern "C" fn sr_pull(
         let report = vault.get()?.pull(name, &mut |progress: &RemoteProgress| {
             goes_on(told, context, progress.bytes, progress.bytes_total)
         })?;
-        put_pulled(pulled, report);
+        if let Ok(answer) = out(pulled) {
+            answer.put(report.into());
+        }
         Ok(())
     })
-}
-
-unsafe fn put_pulled(pulled: *mut sr_pulled, report: PullReport) {
-    if let Ok(answer) = out(pulled) {
-        answer.put(report.into());
-    }
 }
 
 /// Pulls, then pushes, until this device and the remote have the same; gives how many conflicts there were. `told` and `pulled` may be NULL.
@@ -207,7 +242,9 @@ pub unsafe extern "C" fn sr_sync_with(
                 goes_on(told, context, progress.bytes, progress.bytes_total)
             })?;
         let conflicts = report.pulled.conflicts;
-        put_pulled(pulled, report.pulled);
+        if let Ok(answer) = out(pulled) {
+            answer.put(report.into());
+        }
         Ok(signed(conflicts))
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use strongroom::{Error, NewRevision, RevisionId, RevisionInfo, Snapshot};
+use strongroom::{Error, NewRevision, Retention, RevisionId, RevisionInfo, Snapshot};
 
 use crate::border::{Outcome, asked, count, done, items, out, signed, text, utf8};
 use crate::directories;
@@ -10,7 +10,8 @@ use crate::files;
 use crate::handles::{Object, keep};
 use crate::memory::{list, unlist};
 use crate::types::{
-    links, sr_bytes, sr_directory, sr_file, sr_names, sr_snapshot, sr_stat, sr_vault, sr_walk,
+    links, sr_bytes, sr_directory, sr_erased, sr_file, sr_names, sr_snapshot, sr_stat, sr_usage,
+    sr_vault, sr_walk,
 };
 
 /// A snapshot that is kept.
@@ -27,7 +28,7 @@ pub struct sr_snapshot_info {
     pub tags: sr_names,
 }
 
-/// All snapshots, oldest first. Give them back with sr_snapshots_free.
+/// Snapshots, oldest first. Give them back with sr_snapshots_free.
 #[repr(C)]
 #[derive(Debug)]
 pub struct sr_snapshots {
@@ -43,13 +44,19 @@ impl From<RevisionInfo> for sr_snapshot_info {
         for (place, digit) in id[..64].iter_mut().zip(one.id.to_string().bytes()) {
             *place = digit as c_char;
         }
-        let tags: Vec<Vec<u8>> = one.tags.into_iter().map(String::into_bytes).collect();
         Self {
             id,
             time: one.time.0,
             message: one.message.into_bytes().into(),
-            tags: tags.into(),
+            tags: one.tags.into(),
         }
+    }
+}
+
+impl From<Vec<RevisionInfo>> for sr_snapshots {
+    fn from(all: Vec<RevisionInfo>) -> Self {
+        let (items, count) = list(all.into_iter().map(sr_snapshot_info::from).collect());
+        Self { items, count }
     }
 }
 
@@ -89,14 +96,12 @@ pub unsafe extern "C" fn sr_take_snapshot(
 pub unsafe extern "C" fn sr_list_snapshots(vault: sr_vault, snapshots: *mut sr_snapshots) -> c_int {
     done(|| {
         let answer = out(snapshots)?;
-        let found = vault.get()?.revisions()?.into_iter();
-        let (items, count) = list(found.map(sr_snapshot_info::from).collect());
-        answer.put(sr_snapshots { items, count });
+        answer.put(vault.get()?.revisions()?.into());
         Ok(())
     })
 }
 
-/// Gives back what sr_list_snapshots filled in.
+/// Gives back what sr_list_snapshots or sr_thin filled in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_snapshots_free(snapshots: *mut sr_snapshots) {
     if snapshots.is_null() {
@@ -158,6 +163,66 @@ pub unsafe extern "C" fn sr_differences(
             Ok::<_, Error>(())
         })?;
         answer.put(found.into());
+        Ok(())
+    })
+}
+
+// ---- the space that snapshots take
+
+/// Removes the snapshots that the rule of the vault lets go, as `strongroom snapshot keep` shows it; gives how many. `gone` may be NULL.
+/// Their space comes back in the background.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_thin(vault: sr_vault, gone: *mut sr_snapshots) -> i64 {
+    count(|| {
+        let vault = vault.get()?;
+        let rule = vault.retention()?.unwrap_or(Retention::DEFAULT);
+        let removed = vault.thin(&rule)?;
+        let number = signed(removed.len() as u64);
+        if let Ok(answer) = out(gone) {
+            answer.put(removed.into());
+        }
+        Ok(number)
+    })
+}
+
+/// Gives what the stored content is for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_usage(vault: sr_vault, usage: *mut sr_usage) -> c_int {
+    done(|| {
+        let answer = out(usage)?;
+        let usage = vault.get()?.usage()?;
+        answer.put(sr_usage {
+            live_bytes: usage.live_bytes,
+            kept_bytes: usage.kept_bytes,
+            waste_bytes: usage.waste_bytes,
+        });
+        Ok(())
+    })
+}
+
+/// Takes the content of what was at `path`, with all below a directory, out of every snapshot, for good: here, and on the other devices when
+/// they have synced. Names and attributes stay there. With `trial` nothing is done. `erased` may be NULL.
+///
+/// Fails with -EINVAL if something is at `path` now: remove it first; -ENOENT if no snapshot has anything there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_erase(
+    vault: sr_vault,
+    path: *const c_char,
+    trial: bool,
+    erased: *mut sr_erased,
+) -> c_int {
+    done(|| {
+        let path = text(path)?;
+        let found = vault.get()?.erase(path, trial)?;
+        if let Ok(answer) = out(erased) {
+            answer.put(sr_erased {
+                snapshots: found.states,
+                files: found.files,
+                bytes: found.bytes,
+                shared_bytes: found.shared_bytes,
+                segments_left: found.segments_left,
+            });
+        }
         Ok(())
     })
 }

@@ -63,7 +63,6 @@ pub struct sr_pruned {
 
 impl From<EvictReport> for sr_evicted {
     fn from(report: EvictReport) -> Self {
-        let problems = report.problems.into_iter().map(String::into_bytes);
         Self {
             segments: report.segments,
             bytes: report.bytes,
@@ -71,7 +70,7 @@ impl From<EvictReport> for sr_evicted {
             kept_bytes: report.kept_bytes,
             pinned: report.pinned,
             pinned_bytes: report.pinned_bytes,
-            problems: problems.collect::<Vec<_>>().into(),
+            problems: report.problems.into(),
         }
     }
 }

@@ -272,6 +272,34 @@ pub struct sr_space {
     pub inodes: u64,
 }
 
+/// What stored content is for, in sealed bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct sr_usage {
+    /// What files name now, whether or not snapshots name it too.
+    pub live_bytes: u64,
+    /// What only snapshots hold.
+    pub kept_bytes: u64,
+    /// What nothing names any more: sr_compact gives it back.
+    pub waste_bytes: u64,
+}
+
+/// What sr_erase took out of snapshots, or would.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct sr_erased {
+    /// Snapshots that had something at the path.
+    pub snapshots: u64,
+    /// Files whose content it was, over all of them.
+    pub files: u64,
+    /// Sealed bytes that are gone.
+    pub bytes: u64,
+    /// Sealed bytes that stay, because other files have the same content.
+    pub shared_bytes: u64,
+    /// Files of the vault folder that still hold some of it, because other content in them is damaged.
+    pub segments_left: u64,
+}
+
 // ---- flags of calls
 
 /// links: go on to what a symlink at the end of the path points to.

@@ -358,7 +358,6 @@ pub unsafe extern "C" fn sr_get_information(
     done(|| {
         let answer = out(information)?;
         let facts = vault.get()?.information()?;
-        let records = facts.unknown_records.into_iter().map(String::into_bytes);
         answer.put(sr_information {
             fingerprint: facts.fingerprint.into_bytes().into(),
             suite: facts.suite.into_bytes().into(),
@@ -368,7 +367,7 @@ pub unsafe extern "C" fn sr_get_information(
             epoch: facts.epoch,
             owner_pid: facts.owner_pid,
             read_only: facts.read_only,
-            unknown_records: records.collect::<Vec<_>>().into(),
+            unknown_records: facts.unknown_records.into(),
         });
         Ok(())
     })

@@ -186,6 +186,7 @@ static void arguments(void)
     MUST(sr_prune_remote(vault, "none", 0, NULL, NULL, NULL) == -ENOENT);
     MUST(sr_check_remote(vault, "none", false, NULL, NULL, NULL) == -ENOENT);
     MUST(sr_backup(vault, "", NULL, NULL) == -EINVAL);
+    MUST(sr_erase(vault, NULL, true, NULL) == -EINVAL);
     MUST(sr_exists(vault, "/a") == 1);
 
     /* Secrets and options. */
@@ -565,6 +566,100 @@ static void space(void)
     MUST(sr_backup(vault, place("copy"), NULL, NULL) > 0);
     MUST(sr_accept_records(vault) == 0);
     MUST(sr_close(vault) == 0);
+    free(content);
+}
+
+/* ---- the space that snapshots take, and what another device erased or wrote */
+
+/* Whether the snapshot with the tag "with" has the content of the file that was erased. */
+static bool has_secret(sr_vault vault)
+{
+    sr_snapshot then;
+    sr_bytes found;
+    MUST(sr_snapshot_at(vault, "t:with", &then) == 0);
+    int result = sr_snapshot_read_file(then, "/secret", &found);
+    MUST(result == 0 || result == -ENODATA);
+    if (result == 0)
+        sr_bytes_free(&found);
+    MUST(sr_snapshot_close(then) == 0);
+    return result == 0;
+}
+
+static void write_text(sr_vault vault, const char *text)
+{
+    MUST(sr_write_file(vault, "/text", text, strlen(text)) == 0);
+}
+
+static void thinned(sr_vault vault)
+{
+    sr_snapshots gone;
+    MUST(sr_thin(vault, NULL) == 0);
+    MUST(sr_thin(vault, &gone) == 0 && gone.count == 0);
+    sr_snapshots_free(&gone);
+    /* The newest of each hour stays, and one hour at most begins between these. */
+    for (int i = 0; i < 3; i++)
+        MUST(sr_take_snapshot(vault, "scheduled", NULL, 0, false) == 1);
+    int64_t count = sr_thin(vault, &gone);
+    MUST(count >= 1 && count <= 2 && gone.count == (uint64_t)count);
+    MUST(strcmp((char *)gone.items[0].message.data, "scheduled") == 0 && strlen(gone.items[0].id) == 64);
+    MUST(sr_remove_snapshot(vault, gone.items[0].id) == -ENOENT);
+    sr_snapshots_free(&gone);
+    sr_snapshots_free(&gone);
+}
+
+static void erased_and_merged(void)
+{
+    const size_t len = 400000;
+    const char *tag = "with";
+    sr_vault vault = make("erased"), other;
+    sr_options how = options();
+    sr_usage usage;
+    sr_erased erased;
+    sr_pulled pulled;
+    char *content = content_of(len);
+    thinned(vault);
+    char *url = remote_of("archive");
+    MUST(sr_add_remote(vault, "archive", url) == 0);
+    write_text(vault, "a\nb\nc\nd\ne\nf\ng\nh\n");
+    MUST(sr_write_file(vault, "/secret", content, len) == 0);
+    MUST(sr_take_snapshot(vault, "with it", &tag, 1, false) == 1);
+    MUST(sr_sync_with(vault, "archive", NULL, NULL, NULL) == 0);
+    MUST(sr_clone(url, place("erased.two"), &key, &how, NULL, NULL) == 0);
+    MUST(sr_open(place("erased.two"), &key, &how, &other) == 0);
+    MUST(sr_sync_with(other, "origin", NULL, NULL, NULL) == 0);
+    MUST(sr_sync_with(vault, "archive", NULL, NULL, NULL) == 0);
+
+    /* Only what is not there any more is erased; a trial says how much that is. */
+    MUST(sr_erase(vault, "/secret", true, NULL) == -EINVAL);
+    MUST(sr_erase(vault, "/none", true, NULL) == -ENOENT);
+    MUST(sr_get_usage(vault, NULL) == -EINVAL);
+    MUST(sr_get_usage(vault, &usage) == 0 && usage.live_bytes >= len && usage.kept_bytes < len);
+    MUST(sr_remove(vault, "/secret") == 0);
+    MUST(sr_get_usage(vault, &usage) == 0 && usage.live_bytes < len && usage.kept_bytes >= len);
+    MUST(sr_erase(vault, "/secret", true, &erased) == 0);
+    MUST(erased.snapshots >= 1 && erased.files >= 1 && erased.bytes >= len);
+    MUST(has_secret(vault));
+    MUST(sr_erase(vault, "/secret", false, &erased) == 0);
+    MUST(erased.snapshots >= 1 && erased.files >= 1 && erased.bytes >= len);
+    MUST(erased.shared_bytes == 0 && erased.segments_left == 0);
+    MUST(!has_secret(vault));
+    MUST(sr_get_usage(vault, &usage) == 0 && usage.kept_bytes < len);
+
+    /* The next sync of another device erases it there and says so. It also says which texts have the lines of both. */
+    write_text(vault, "one\nb\nc\nd\ne\nf\ng\nh\n");
+    write_text(other, "a\nb\nc\nd\ne\nf\ng\ntwo\n");
+    MUST(has_secret(other));
+    MUST(sr_sync_with(vault, "archive", NULL, NULL, NULL) == 0);
+    MUST(sr_sync_with(other, "origin", NULL, NULL, &pulled) == 0);
+    MUST(pulled.objects > 0 && pulled.publications > 0 && pulled.nodes > 0 && pulled.conflicts == 0);
+    MUST(pulled.erased_bytes >= len && pulled.unerased_bytes == 0 && pulled.erase_problems.count == 0);
+    MUST(pulled.merged == 1 && pulled.merged_paths.count == 1);
+    MUST(strcmp((char *)pulled.merged_paths.items[0].data, "/text") == 0);
+    MUST(pulled.evicted_segments == 0 && pulled.evicted_bytes == 0);
+    sr_pulled_free(&pulled);
+    sr_pulled_free(&pulled);
+    MUST(!has_secret(other));
+    MUST(sr_close(other) == 0 && sr_close(vault) == 0);
     free(content);
 }
 
@@ -1133,6 +1228,7 @@ int main(int argc, char **argv)
     recovery();
     progress();
     space();
+    erased_and_merged();
     syncing();
     pairing();
     threads();
