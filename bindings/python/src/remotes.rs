@@ -108,6 +108,9 @@ pub(crate) struct Pulled<'py> {
     conflict_paths: Vec<Bound<'py, PyBytes>>,
     merged: u64,
     merged_paths: Vec<Bound<'py, PyBytes>>,
+    erased_bytes: u64,
+    unerased_bytes: u64,
+    erase_problems: Vec<String>,
     received: u64,
     received_paths: Vec<Bound<'py, PyBytes>>,
     deposit_problems: Vec<String>,
@@ -126,6 +129,9 @@ impl<'py> Pulled<'py> {
             conflict_paths: paths(&report.conflict_paths),
             merged: report.merged,
             merged_paths: paths(&report.merged_paths),
+            erased_bytes: report.erased_bytes,
+            unerased_bytes: report.unerased_bytes,
+            erase_problems: report.erase_problems.clone(),
             received: report.received,
             received_paths: paths(&report.received_paths),
             deposit_problems: report.deposit_problems.clone(),
@@ -138,6 +144,8 @@ impl<'py> Pulled<'py> {
 pub(crate) struct Synced<'py> {
     pulled: Pulled<'py>,
     pushed: Pushed,
+    evicted_segments: u64,
+    evicted_bytes: u64,
 }
 
 impl<'py> Synced<'py> {
@@ -145,6 +153,8 @@ impl<'py> Synced<'py> {
         Self {
             pulled: Pulled::new(py, &report.pulled),
             pushed: report.pushed.into(),
+            evicted_segments: report.evicted_segments,
+            evicted_bytes: report.evicted_bytes,
         }
     }
 }

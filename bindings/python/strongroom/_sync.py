@@ -62,6 +62,12 @@ class PullReport:
     #: Texts that have the lines of both sides now, and the first thousand of them.
     merged: int
     merged_paths: Tuple[str, ...]
+    #: Sealed bytes of content that another device erased, and that were erased here, too.
+    erased_bytes: int
+    #: Sealed bytes that stay, because a file here has that content now, or another file has it in a snapshot.
+    unerased_bytes: int
+    #: Why such content was not erased, a line each; it is tried again later.
+    erase_problems: Tuple[str, ...]
     #: Deposits that came into `/Inbox`, and the first thousand of them.
     received: int
     received_paths: Tuple[str, ...]
@@ -71,7 +77,8 @@ class PullReport:
     @classmethod
     def _of(cls, found: Dict[str, Any]) -> PullReport:
         paths = {name: tuple(map(decode, found[name])) for name in ("conflict_paths", "merged_paths", "received_paths")}
-        return cls(**{**found, **paths, "deposit_problems": tuple(found["deposit_problems"])})
+        problems = {name: tuple(found[name]) for name in ("erase_problems", "deposit_problems")}
+        return cls(**{**found, **paths, **problems})
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,14 @@ class SyncReport:
 
     pulled: PullReport
     pushed: PushReport
+    #: Segments that went from this disk for the limit of this device, and their bytes.
+    evicted_segments: int
+    evicted_bytes: int
 
     @classmethod
     def _of(cls, found: Dict[str, Any]) -> SyncReport:
-        return cls(PullReport._of(found["pulled"]), PushReport(**found["pushed"]))
+        parts = {"pulled": PullReport._of(found["pulled"]), "pushed": PushReport(**found["pushed"])}
+        return cls(**{**found, **parts})
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,32 @@ def test_two_devices_share_a_vault(vault, tmp_path, key_file, stick):
     assert vault.remotes() == []
 
 
+def test_a_sync_says_what_it_erased_and_merged(vault, tmp_path, key_file, stick):
+    content = os.urandom(400_000)
+    vault.write_bytes("/secret", content)
+    vault.write_text("/text", "a\nb\nc\nd\ne\nf\ng\nh\n")
+    vault.take_snapshot("with it", ("with",))
+    vault.add_remote("stick", stick)
+    vault.sync_with("stick")
+    strongroom.clone(stick, tmp_path / "two", key_file=key_file, remember=False)
+    with strongroom.Vault(tmp_path / "two", key_file=key_file, remember=False) as other:
+        other.sync_with("origin")
+        vault.sync_with("stick")
+        vault.remove("/secret")
+        assert vault.erase("/secret")[1] >= len(content)
+        vault.write_text("/text", "one\nb\nc\nd\ne\nf\ng\nh\n")
+        other.write_text("/text", "a\nb\nc\nd\ne\nf\ng\ntwo\n")
+        vault.sync_with("stick")
+        report = other.sync_with("origin")
+        assert report.pulled.erased_bytes >= len(content)
+        assert report.pulled.unerased_bytes == 0 and report.pulled.erase_problems == ()
+        assert (report.pulled.merged, report.pulled.merged_paths) == (1, ("/text",))
+        assert (report.evicted_segments, report.evicted_bytes) == (0, 0)
+        with other.at("t:with") as state, pytest.raises(OSError) as error:
+            state.read_bytes("/secret")
+        assert error.value.errno == 61
+
+
 def test_what_is_wrong_with_a_remote_is_a_remote_error(vault, stick, tmp_path):
     for call in (
         lambda: vault.push("none"),
