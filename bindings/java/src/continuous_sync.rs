@@ -17,7 +17,7 @@ use strongroom::{Error, SyncEvent};
 use crate::answer::Answer;
 use crate::border::{Outcome, Throw, call_back, native, number_of, unsigned};
 use crate::handles::{Object, keep, take, vault};
-use crate::remotes::{pulled, pushed};
+use crate::remotes::synced;
 
 pub(crate) const METHODS: &[NativeMethod] = &[
     native!(keep_in_sync(vault: jlong, every_ms: jlong, told: io.strongroom.SyncEvents) -> jlong),
@@ -74,9 +74,7 @@ fn said(event: &SyncEvent) -> Option<Answer> {
         SyncEvent::Moving { remote, progress } => head(0, remote)
             .count(progress.bytes)
             .count(progress.bytes_total.max(progress.bytes)),
-        SyncEvent::Synced { remote, report } => {
-            pushed(pulled(head(1, remote), &report.pulled), report.pushed)
-        }
+        SyncEvent::Synced { remote, report } => synced(head(1, remote), report),
         SyncEvent::Failed {
             remote,
             error,

@@ -9,7 +9,7 @@ use jni::sys::{jboolean, jint, jlong};
 use jni::{Env, NativeMethod};
 use strongroom::{
     CloneContent, CloneOptions, CloneProgress, GoOn, Keep, PullReport, PushReport, Rates,
-    RemoteProgress, Removal,
+    RemoteProgress, Removal, SyncReport,
 };
 
 use crate::answer::{Answer, array};
@@ -93,23 +93,36 @@ fn limit_remotes<'local>(
     Ok(())
 }
 
-pub(crate) fn pushed(answer: Answer, report: PushReport) -> Answer {
+fn pushed(answer: Answer, report: PushReport) -> Answer {
     answer
         .count(report.objects)
         .count(report.bytes)
         .count(report.publications)
 }
 
-pub(crate) fn pulled(answer: Answer, report: &PullReport) -> Answer {
+fn pulled(answer: Answer, report: &PullReport) -> Answer {
     answer
         .count(report.objects)
         .count(report.bytes)
         .count(report.publications)
+        .count(report.names)
+        .count(report.nodes)
         .count(report.conflicts)
         .names(&report.conflict_paths)
+        .count(report.merged)
+        .names(&report.merged_paths)
+        .count(report.erased_bytes)
+        .count(report.unerased_bytes)
+        .names(&report.erase_problems)
         .count(report.received)
         .names(&report.received_paths)
         .names(&report.deposit_problems)
+}
+
+pub(crate) fn synced(answer: Answer, report: &SyncReport) -> Answer {
+    pushed(pulled(answer, &report.pulled), report.pushed)
+        .count(report.evicted_segments)
+        .count(report.evicted_bytes)
 }
 
 fn push<'local>(
@@ -152,7 +165,7 @@ fn sync_with<'local>(
     let report = vault(handle)?.sync_with(&name, &mut |at: &RemoteProgress| {
         goes_on(env, &told, at.bytes, at.bytes_total)
     })?;
-    pushed(pulled(Answer::new(), &report.pulled), report.pushed).give(env)
+    synced(Answer::new(), &report).give(env)
 }
 
 /// What is missing there or not as it was written, a line each.

@@ -500,10 +500,24 @@ public final class Vault extends Tree {
         public final long bytes;
         /** Publications. */
         public final long publications;
+        /** Names that came, went or mean another file now. */
+        public final long names;
+        /** Files, directories and others that are new or were changed. */
+        public final long nodes;
         /** How many conflicts there were. */
         public final long conflicts;
         /** The conflict copies that were made. */
         public final List<String> conflictPaths;
+        /** Texts that both sides changed in different lines: they have the lines of both. */
+        public final long merged;
+        /** The paths of the first thousand of them. */
+        public final List<String> mergedPaths;
+        /** Sealed bytes of content that another device erased, and that were erased here, too. */
+        public final long erasedBytes;
+        /** Sealed bytes that stay, because a file here has that content now, or another file has it in a snapshot. */
+        public final long unerasedBytes;
+        /** Why such content was not erased, a line each; it is tried again later. */
+        public final List<String> eraseProblems;
         /** Deposits that came into {@code /Inbox}. */
         public final long received;
         /** The paths of the first thousand of them. */
@@ -515,8 +529,15 @@ public final class Vault extends Tree {
             objects = answer.number();
             bytes = answer.number();
             publications = answer.number();
+            names = answer.number();
+            nodes = answer.number();
             conflicts = answer.number();
             conflictPaths = answer.texts();
+            merged = answer.number();
+            mergedPaths = answer.texts();
+            erasedBytes = answer.number();
+            unerasedBytes = answer.number();
+            eraseProblems = answer.texts();
             received = answer.number();
             receivedPaths = answer.texts();
             depositProblems = answer.texts();
@@ -529,10 +550,16 @@ public final class Vault extends Tree {
         public final Pulled pulled;
         /** Then. */
         public final Pushed pushed;
+        /** Segments that went from this disk for the limit of this device. */
+        public final long evictedSegments;
+        /** Their bytes. */
+        public final long evictedBytes;
 
         Synced(Reader answer) {
             pulled = new Pulled(answer);
             pushed = new Pushed(answer);
+            evictedSegments = answer.number();
+            evictedBytes = answer.number();
         }
     }
 

@@ -762,6 +762,49 @@ class LifeTest {
         }
     }
 
+    private static void writeText(Vault vault, String text) throws Exception {
+        Files.write(vault.path("/text"), text.getBytes());
+    }
+
+    @Test
+    void aSyncSaysWhatItErasedAndMerged() throws Exception {
+        byte[] content = new byte[400_000];
+        new Random(8).nextBytes(content);
+        Path folder = place.resolve("saying.two");
+        try (Vault own = withStick("saying");
+                Secret secret = Secret.keyFile(place.resolve("saying.key"))) {
+            Path file = own.path("/secret");
+            Files.write(file, content);
+            writeText(own, "a\nb\nc\nd\ne\nf\ng\nh\n");
+            own.takeSnapshot("with it", "with");
+            own.syncWith("stick", null);
+            Vault.cloneRemote("folder:" + place.resolve("saying.stick"), folder, secret, Vaults.options(), null);
+            try (Vault other = Vault.open(folder, secret, Vaults.options())) {
+                other.syncWith("origin", null);
+                own.syncWith("stick", null);
+                Files.delete(file);
+                assertTrue(own.erase(file, false).bytes >= content.length);
+                writeText(own, "one\nb\nc\nd\ne\nf\ng\nh\n");
+                writeText(other, "a\nb\nc\nd\ne\nf\ng\ntwo\n");
+                own.syncWith("stick", null);
+                Vault.Synced synced = other.syncWith("origin", null);
+                Vault.Pulled pulled = synced.pulled;
+                assertTrue(pulled.erasedBytes >= content.length);
+                assertEquals(0, pulled.unerasedBytes);
+                assertTrue(pulled.eraseProblems.isEmpty());
+                assertEquals(1, pulled.merged);
+                assertEquals(List.of("/text"), pulled.mergedPaths);
+                assertTrue(pulled.names > 0 && pulled.nodes > 0);
+                assertEquals(0, synced.evictedSegments + synced.evictedBytes);
+                // What follows those fields is read from its place.
+                assertTrue(synced.pushed.objects > 0 && synced.pushed.publications > 0);
+                try (Snapshot then = other.at("t:with")) {
+                    assertThrows(IOException.class, () -> Files.readAllBytes(then.path("/secret")));
+                }
+            }
+        }
+    }
+
     private static String wrong(String code) {
         char last = code.charAt(code.length() - 1);
         return code.substring(0, code.length() - 1) + (last == '0' ? '1' : '0');
