@@ -174,7 +174,8 @@ class PruneReport:
 class ContinuousSync:
     """A continuous sync, until it or its vault is closed.
 
-    What hears of its events may close it too: then nothing is waited for, and it ends when that function returns.
+    What hears of its events may close it too, and so may a ``progress`` function: then nothing is waited for, and it ends when that
+    function, or the call, returns.
     """
 
     def __init__(self, vault: Vault, native: _native.ContinuousSync) -> None:

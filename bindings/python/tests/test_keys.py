@@ -223,6 +223,22 @@ def test_a_continuous_sync_may_be_closed_by_what_hears_of_it(vault, stick):
     vault.push("stick")
 
 
+def test_a_continuous_sync_may_be_closed_in_a_progress_function(vault, stick):
+    vault.add_remote("stick", stick)
+    vault.write_bytes("/a", os.urandom(100_000))
+    ended = []
+
+    def progress(done, total):
+        # The first look of a sync waits for the push, which waits for this function.
+        for end in ("close", "finish"):
+            getattr(vault.keep_in_sync(1.0), end)()
+            ended.append(end)
+
+    vault.push("stick", progress)
+    assert ended
+    vault.push("stick")
+
+
 def test_what_a_listener_raises_is_shown_and_ends_nothing(vault, stick, monkeypatch):
     shown = []
     monkeypatch.setattr(sys, "unraisablehook", lambda told: shown.append(told.exc_type))

@@ -17,6 +17,7 @@ use strongroom_remote::{Address, Remote};
 use crate::evict::EvictReport;
 use crate::follower::{Follower, Works};
 use crate::pull::{Reached, SyncReport};
+use crate::remote_turn::RemoteTurns;
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::remote::{RemoteFields, RemoteRequest};
@@ -100,15 +101,31 @@ pub enum SyncEvent {
 }
 
 /// A continuous sync, until this is dropped. Drop it before the vault is closed.
+///
+/// Dropped by what hears of its events, or by the progress function of a call that moves something to or from a remote, it ends as soon as
+/// that returns, and nobody waits for it.
 #[derive(Debug)]
 pub struct ContinuousSync {
     worker: Worker,
+    /// What its thread waits for while a call uses a remote.
+    turns: Arc<RemoteTurns>,
 }
 
 impl ContinuousSync {
-    /// Ends it when what waits has gone to the remotes that work.
-    pub fn finish(self) {
-        self.worker.finish();
+    /// Ends it when what waits has gone to the remotes that work. Where a drop waits for nobody, this does not either, and is the same.
+    pub fn finish(mut self) {
+        if !self.turns.is_own() {
+            self.worker.finish();
+        }
+    }
+}
+
+impl Drop for ContinuousSync {
+    fn drop(&mut self) {
+        // Its thread may wait for the turn that this one has.
+        if self.turns.is_own() {
+            self.worker.leave();
+        }
     }
 }
 
@@ -132,7 +149,8 @@ impl Vault {
             list_at: Instant::now(),
         };
         let worker = Worker::start("vault-sync", move |ending| running.look(ending))?;
-        Ok(ContinuousSync { worker })
+        let turns = Arc::clone(&self.shared.remote_turns);
+        Ok(ContinuousSync { worker, turns })
     }
 
     /// A number that is another one after every change of the vault.
@@ -1443,6 +1461,36 @@ mod tests {
             assert!(!place.is_settled(ms, after(ms)), "{ms}: a push takes long");
         }
         assert!(place.is_settled(26_000, after(26_000)));
+    }
+
+    /// Goal: the progress function of a call may end a continuous sync whose thread waits for that call. Method: that of a push begins syncs,
+    /// whose first look takes a turn, and ends them in both ways; the channel ends with their threads.
+    #[test]
+    fn a_sync_that_waits_for_a_call_is_ended_by_its_progress_function() {
+        let scene = Scene::new();
+        let one = scene.devices[0].vault.clone();
+        one.write("/letter", "dear").unwrap();
+        let (alive, ended) = std::sync::mpsc::channel::<()>();
+        let begin = || {
+            let alive = alive.clone();
+            let every = Duration::from_secs(1);
+            let told = move |_| {
+                let _ = alive.send(());
+            };
+            one.keep_in_sync(every, told).unwrap()
+        };
+        let mut calls = 0;
+        let mut ends_two = |_: &RemoteProgress| {
+            drop(begin());
+            begin().finish();
+            calls += 1;
+            GoOn::Yes
+        };
+        one.push("stick", &mut ends_two).unwrap();
+        assert!(calls > 0);
+        drop(alive);
+        while ended.recv().is_ok() {}
+        one.close().unwrap();
     }
 
     #[test]

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// The turns of one vault.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct RemoteTurns {
     turn: Mutex<()>,
     holder: Mutex<Option<ThreadId>>,
@@ -30,16 +30,20 @@ impl RemoteTurns {
     /// # Errors
     /// `CalledBack` if this thread has it.
     pub(crate) fn take(&self) -> Result<RemoteTurn<'_>> {
-        let own = thread::current().id();
-        if *self.holder.lock() == Some(own) {
+        if self.is_own() {
             return Err(Error::CalledBack);
         }
         let held = self.turn.lock();
-        *self.holder.lock() = Some(own);
+        *self.holder.lock() = Some(thread::current().id());
         Ok(RemoteTurn {
             turns: self,
             _held: held,
         })
+    }
+
+    /// Whether this thread has it.
+    pub(crate) fn is_own(&self) -> bool {
+        *self.holder.lock() == Some(thread::current().id())
     }
 }
 

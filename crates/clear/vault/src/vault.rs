@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     /// Counts what files write, so that it is known whether all of it is durable.
     pub(crate) writes: AtomicU64,
     /// One is taken while something moves to or from a remote: a session pushes to one at a time.
-    pub(crate) remote_turns: RemoteTurns,
+    pub(crate) remote_turns: Arc<RemoteTurns>,
     /// How many objects a publication names at most.
     pub(crate) push_page: AtomicU64,
     /// What pulls from remotes left until others have ended their pushes.
@@ -201,7 +201,7 @@ impl Vault {
             port: RwLock::new(port),
             joining,
             writes: AtomicU64::default(),
-            remote_turns: RemoteTurns::default(),
+            remote_turns: Arc::default(),
             push_page: AtomicU64::new(PUSH_PAGE as u64),
             waits: Mutex::default(),
             inbox: Mutex::default(),

@@ -2,7 +2,7 @@
 //!
 //! Takes   the work, which says how long to wait until it is repeated
 //! Gives   a handle to the caller; for work that takes long, the answer whether it should continue
-//! Never   outlives its handle
+//! Never   outlives its handle, unless the handle is left
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -105,9 +105,14 @@ impl Worker {
     }
 
     /// Lets it work once more, and waits for that.
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish(&mut self) {
         self.ending.wish(Wish::Finish);
         self.join();
+    }
+
+    /// Nobody waits for its end: it ends when what it does now returns, once this is dropped.
+    pub(crate) fn leave(&mut self) {
+        self.thread = None;
     }
 
     fn join(&mut self) {

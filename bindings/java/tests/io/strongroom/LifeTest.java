@@ -655,6 +655,30 @@ class LifeTest {
     }
 
     @Test
+    void aProgressMayEndAContinuousSync() throws Exception {
+        try (Vault own = withStick("within")) {
+            Files.write(own.path("/a"), "one".getBytes());
+            List<Boolean> ended = new ArrayList<>();
+            own.push("stick", (done, total) -> {
+                // The first look of a sync waits for the push, which waits for this function.
+                for (boolean finishes : new boolean[] {true, false}) {
+                    try (ContinuousSync sync = own.keepInSync(1000, event -> true)) {
+                        if (finishes) {
+                            sync.finish();
+                        }
+                    } catch (IOException thrown) {
+                        throw new java.io.UncheckedIOException(thrown);
+                    }
+                    ended.add(finishes);
+                }
+                return true;
+            });
+            assertFalse(ended.isEmpty());
+            own.push("stick", null);
+        }
+    }
+
+    @Test
     void whatAListenerThrowsIsReportedAndEndsNothing() throws Exception {
         List<Throwable> reported = java.util.Collections.synchronizedList(new ArrayList<>());
         Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
