@@ -341,6 +341,15 @@ class Machine:
     def do_diff(self, vault, selector, path=b"/"):
         return [name for name, _, _ in vault.differences(selector, None, path)]
 
+    def do_thin(self, vault):
+        return len(vault.thin())
+
+    def do_usage(self, vault):
+        return vault.usage().kept_bytes > 0
+
+    def do_erase(self, vault, path, trial=False):
+        return vault.erase(path, trial=trial)[0]
+
     # ---- transactions
 
     def do_begin(self, vault, **names):

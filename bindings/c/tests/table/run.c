@@ -645,6 +645,13 @@ static int64_t call_history(const struct step *step, struct given *given, sr_vau
         sr_transaction begun = { 0 };
         return opened(step, sr_begin(vault, &begun), &transactions, &begun.id);
     }
+    if (IS("thin"))
+        return sr_thin(vault, NULL);
+    if (IS("usage")) {
+        sr_usage usage = { 0 };
+        int result = sr_get_usage(vault, &usage);
+        return result < 0 ? result : usage.kept_bytes > 0;
+    }
     if (!argument(step, "selector"))
         return call_remote(step, given, vault);
     char *selector = text(step, "selector");
@@ -759,6 +766,11 @@ static int64_t call_vault(const struct step *step, struct given *given)
         return sr_remove_xattr(vault, path, links(step), text(step, "name"));
     if (IS("listxattr"))
         return give_names(given, sr_list_xattrs(vault, path, links(step), &given->names));
+    if (IS("erase")) {
+        sr_erased erased = { 0 };
+        int result = sr_erase(vault, path, integer_or(step, "trial", 0), &erased);
+        return result < 0 ? result : (int64_t)erased.files;
+    }
     stop("%s is no operation on a path", step->op);
 }
 

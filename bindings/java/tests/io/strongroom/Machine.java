@@ -471,6 +471,12 @@ final class Machine implements AutoCloseable {
                 return vault.restore(selector, path(step), bytes(step.get("to")));
             case "diff":
                 return vault.differences(selector, null, step.has("path") ? path(step) : new byte[] {'/'});
+            case "thin":
+                return (long) vault.thin().size();
+            case "usage":
+                return vault.usage().keptBytes > 0;
+            case "erase":
+                return vault.erase(vault.files().pathOf(path(step)), step.path("trial").asBoolean()).files;
             case "begin":
                 keep(transactions, step, vault.begin());
                 return null;

@@ -8,7 +8,8 @@ use strongroom::filesystem::{
 };
 use strongroom::{
     AddKey, CloneContent, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey,
-    NewRevision, Operation, RevisionId, Secret, SeenRecords, Trust, Vault, VerifyOptions, Walk,
+    NewRevision, Operation, Retention, RevisionId, Secret, SeenRecords, Trust, Vault,
+    VerifyOptions, Walk,
 };
 use strongroom_table::{Step, Value};
 
@@ -408,6 +409,16 @@ impl Machine {
                     .map_err(failed)?;
                 Ok(Given::List(paths))
             }
+            "thin" => vault
+                .retention()
+                .and_then(|rule| vault.thin(&rule.unwrap_or(Retention::DEFAULT)))
+                .map(|gone| Given::Integer(signed(gone.len() as u64)))
+                .map_err(failed),
+            "usage" => boolean(vault.usage().map(|usage| usage.kept_bytes > 0)),
+            "erase" => vault
+                .erase(path(), step.flag("trial"))
+                .map(|erased| Given::Integer(signed(erased.files)))
+                .map_err(failed),
             "begin" => {
                 let name = step.text("as").to_owned();
                 self.transactions.insert(name, vault.begin());
