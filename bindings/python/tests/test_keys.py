@@ -340,6 +340,12 @@ def test_a_device_is_let_in_by_a_code(vault, stick, tmp_path, key_file):
         assert invitation.look() is None and not device.look()
         candidate = invitation.look()
         assert candidate.name == "laptop" and candidate.fingerprint == device.fingerprint
+        strongroom.Vault.create(tmp_path / "stranger", key_file=key_file, remember=False).close()
+        with strongroom.Keys(tmp_path / "stranger", key_file=key_file, remember=False) as foreign:
+            with pytest.raises(OSError) as error:
+                invitation.admit(foreign, candidate)
+            # The key file and the recovery code, as before.
+            assert error.value.errno == 22 and len(foreign.slots()) == 2
         invitation.admit(keys, candidate)
         assert device.look() and device.look()
         assert keys.slots()

@@ -800,6 +800,14 @@ class LifeTest {
             Invitation.Candidate candidate = invitation.look().orElseThrow();
             assertEquals("laptop", candidate.name);
             assertEquals(device.fingerprint(), candidate.fingerprint);
+            try (Vault stranger = Vaults.make(place.resolve("stranger"));
+                    Secret strange = Secret.keyFile(place.resolve("stranger.key"));
+                    Keys foreign = Keys.open(place.resolve("stranger"), strange, Vaults.options())) {
+                assertTrue(stranger.isOwner());
+                VaultException refused = assertThrows(VaultException.class, () -> invitation.admit(candidate, foreign));
+                assertEquals(Errno.EINVAL, refused.errno());
+                assertEquals(2, foreign.slots().size(), "the key file and the recovery code, as before");
+            }
             invitation.admit(candidate, keys);
             assertTrue(device.look());
             // What another thread may have while it waits for a remote is refused to a listener.
