@@ -59,6 +59,22 @@ def test_a_passphrase_is_changed(tmp_path):
     strongroom.Vault(folder, passphrase=lambda: "new", remember=False).close()
 
 
+@pytest.mark.parametrize("odd", [1234, 0, 1.5, ["sesame"], [1, 2], lambda: 7, lambda: None], ids=str)
+def test_what_is_no_passphrase_is_refused(tmp_path, odd):
+    """Failed before: a number made a passphrase of so many zeros."""
+    with pytest.raises(TypeError, match="a passphrase is text or bytes"):
+        strongroom.Vault.create(tmp_path / "v", passphrase=odd, remember=False)
+    assert not (tmp_path / "v").exists()
+
+
+def test_an_exception_about_a_secret_does_not_hold_it(tmp_path):
+    """Failed before: Python's own exception for text that UTF-8 cannot encode has the text."""
+    with pytest.raises(ValueError) as error:
+        strongroom.Vault.create(tmp_path / "v", passphrase="sesame-7391\udcff", remember=False)
+    assert "sesame" not in repr(error.value) + repr(vars(error.value)) and error.value.__context__ is None
+    assert not isinstance(error.value, UnicodeError) and not (tmp_path / "v").exists()
+
+
 def test_no_secret_shows_in_what_is_printed(tmp_path):
     secret = "sesame-7391"
     with strongroom.Vault.create(tmp_path / "v", passphrase=secret, remember=False) as vault:

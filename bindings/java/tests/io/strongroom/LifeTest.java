@@ -101,6 +101,14 @@ class LifeTest {
             assertEquals(Errno.EINVAL, assertThrows(VaultException.class, () -> Vault.open(folder, none, Vaults.options())).errno());
         }
         assertThrows(NullPointerException.class, () -> Secret.passphrase((char[]) null));
+        for (String half : List.of("sesame \ud800", "\udc00 sesame", "\ud800\ud800")) {
+            IllegalArgumentException refused =
+                    assertThrows(IllegalArgumentException.class, () -> Secret.passphrase(half.toCharArray()));
+            assertFalse(refused.toString().contains("sesame"), refused.toString());
+        }
+        for (String whole : List.of("", "sesame", "ü漢\ud83d\ude00")) {
+            assertArrayEquals(Text.bytes(whole), Text.wipeable(whole.toCharArray()));
+        }
         assertThrows(NoSuchFileException.class, () -> Secret.keyFile(place.resolve("none.key")));
     }
 
