@@ -42,6 +42,9 @@ def content(file: AnyFile) -> bytes:
     """What a file of the disk holds; bytes are the content itself."""
     if isinstance(file, bytes):
         return file
+    # Of a number `open` takes what that descriptor reads: of 0, standard input.
+    if not isinstance(file, (str, os.PathLike)):
+        raise TypeError(f"a file is its path, or bytes, not {type(file).__name__}")
     with open(file, "rb") as opened:
         return opened.read()
 

@@ -67,6 +67,14 @@ def test_what_is_no_passphrase_is_refused(tmp_path, odd):
     assert not (tmp_path / "v").exists()
 
 
+@pytest.mark.parametrize("odd", [0, True, 1.5, ["vault.key"], bytearray(b"vault.key")], ids=str)
+def test_what_is_no_key_file_is_refused(tmp_path, odd):
+    """Failed before: the content of a key file was read from the descriptor of that number."""
+    with pytest.raises(TypeError, match="a file is its path, or bytes"):
+        strongroom.Vault.create(tmp_path / "v", key_file=odd, remember=False)
+    assert not (tmp_path / "v").exists()
+
+
 def test_an_exception_about_a_secret_does_not_hold_it(tmp_path):
     """Failed before: Python's own exception for text that UTF-8 cannot encode has the text."""
     with pytest.raises(ValueError) as error:
