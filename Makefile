@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: install-server bindings bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz server-test server-accounts
+.PHONY: install-server bindings bindings-clone bindings-test sync-demo serve-demo bench-sync bench-bindings server-bench help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean bindings-kill server-fuzz server-test server-accounts
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ bindings-test: setup ## bindings with what is too heavy for `make test`: the cra
 	tools/bindings_java.sh long
 	cargo build --release --locked -p strongroom-cli
 	tools/bindings_kill.py 20 --self-test
+
+bindings-clone: setup ## a new user of each language: a fresh clone of what is committed, `make bindings` there, and the three READMEs line by line
+	tools/bindings_clone.py
 
 bindings-kill: setup ## C, Python, Java, a mount and commands use one vault for five minutes, one killed with -9 every ten seconds: nothing acknowledged is lost
 	cargo build --release --locked -p strongroom-cli

@@ -19,8 +19,9 @@ of the vault what it begins, and what it was told is durable; each error; and ea
 must be one of ALLOWED, which names the reason; then the program opens what it needs again, and continues. In the end all of them stop, the
 vault is opened again, verified and copied out, and the copy is compared with the journals.
 
-With --self-test the copy is compared once more, after an acknowledged file was removed, another one was exchanged, and an error was invented:
-the comparison must name these three and nothing else.
+With --self-test the copy is compared once more, after acknowledged files were removed, exchanged, brought back, cut by one record, and set to an
+earlier content, a file was put there that nobody wrote, and an error, a wrong read and a missing file were invented: the comparison must name
+each of these and nothing else.
 
 Exits with 1 if something acknowledged is lost, a byte is wrong, an error is not allowed, a program hangs or ends by itself, or the run proves
 nothing. Needs FUSE, a C compiler, pkg-config, Python with venv, a JDK and Maven; BINDINGS=c,python leaves a language out.
@@ -43,10 +44,12 @@ from kill import BINARY, ROOT, run
 
 sys.path.insert(0, str(ROOT / "bindings/python/tests_long"))
 
-from kill_worker import MOUNT_GONE, PROGRAMS, RECORD_BYTES, STATE_BYTES, content, is_right, number_of_state
+from kill_worker import MOUNT_GONE, PROGRAMS, RECORD_BYTES, STATE_BYTES, content, is_right, number_of_state, records
 
 LANGUAGES = ("c", "python", "java")
 EVERY_S = 10
+# A run of that length kills each program at least once.
+SECONDS = 300
 KILLS_OF_SHORT_RUN = 6
 # The owner is waited for 10 s at most, and a greeting of a new one takes as long as the opening of the vault.
 PATIENCE_S = 60
@@ -546,32 +549,55 @@ class Run:
             raise Failed(f"these programs have not both written and read: {', '.join(idle)}")
         if not self.owners_killed.total():
             raise Failed("no owner was killed")
+        spared = [name for name in programs if not self.killed[name]]
+        if spared and self.seconds >= SECONDS:
+            raise Failed(f"these programs were never killed: {', '.join(spared)}")
+
+    def put(self, place, data):
+        local = self.programs.place / "other"
+        local.write_bytes(data)
+        self.programs.strongroom("put", "-q", local, f"{self.programs.vault}:/{place}")
 
     def test_comparison(self):
-        """Removes one acknowledged file, exchanges another, invents an error: the comparison must name the three, and nothing else."""
-        programs = self.programs
-        journals = Journals(programs.journal)
-        standing = sorted(place for place, file in journals.files.items() if "/f-" in place and file.must_exist())
-        if len(standing) < 2:
-            raise Failed("there are not two acknowledged files for the self-test")
-        removed, exchanged = standing[0], standing[-1]
-        programs.strongroom("rm", f"{programs.vault}:/{removed}")
-        other = programs.place / "other"
-        other.write_bytes(content("nobody", 1, 1, STATE_BYTES))
-        programs.strongroom("put", "-q", other, f"{programs.vault}:/{exchanged}")
-        with open(programs.journal / "command.9999", "w") as journal:
+        """Does to the vault and to a journal each thing that the comparison looks for: it must name all of it, and nothing else."""
+        files = sorted(Journals(self.programs.journal).files.items())
+        of_kind = lambda kind: [(place, file) for place, file in files if f"/{kind}-" in place]
+        standing = [place for place, file in of_kind("f") if file.must_exist()]
+        gone = [place for place, file in of_kind("f") if file.must_be_gone()]
+        logs = [(place, file.done[1]) for place, file in of_kind("log") if file.must_exist()]
+        states = [place for place, file in of_kind("state") if file.must_exist() and file.done[1] > 0]
+        if len(standing) < 3 or not (gone and logs and states):
+            raise Failed("there are not enough acknowledged files of each kind for the self-test")
+        removed, missed, exchanged, strange = standing[0], standing[1], standing[-1], "command/f-9999-000001-64"
+        back, (cut, last), old = gone[0], logs[0], states[0]
+        self.programs.strongroom("rm", f"{self.programs.vault}:/{removed}")
+        self.put(back, content(*parts_of(back)))
+        # One acknowledged record less than there was, and a content that was acknowledged earlier than the last one.
+        self.put(cut, records(*parts_of(cut), last))
+        self.put(old, content(*parts_of(old)[:2], 0, STATE_BYTES))
+        self.put(exchanged, content("nobody", 1, 1, STATE_BYTES))
+        self.put(strange, content(*parts_of(strange)))
+        with open(self.programs.journal / "command.9999", "w") as journal:
             journal.write("error new f-invented 5 - an error that was invented\n")
-        comparison = Comparison(Journals(programs.journal), self.copy())
-        found = [len(lines) for lines in (comparison.lost, comparison.wrong, comparison.undocumented)]
-        named = removed in str(comparison.lost) and exchanged in str(comparison.wrong) and "invented" in str(comparison.undocumented)
-        if found != [1, 1, 1] or not named:
-            raise Failed(f"self-test: the comparison found {comparison.lost}, {comparison.wrong}, {comparison.undocumented}")
-        print(f"self-test: the comparison named what was done to {removed} and {exchanged}, and the invented error")
+            journal.write(f"missing {missed}\nwrong {missed} of 5 bytes\n")
+        comparison = Comparison(Journals(self.programs.journal), self.copy())
+        first_words = lambda lines: sorted(line.split(" ")[0] for line in lines)
+        expected = (sorted([removed, back, cut, old]), sorted([missed, "command", exchanged, strange]), ["command:"])
+        found = (comparison.lost, comparison.wrong, comparison.undocumented)
+        if tuple(map(first_words, found)) != expected:
+            raise Failed(f"self-test: the comparison found {found}, and was to find {expected}")
+        print("self-test: the comparison named each of nine things that were done to the vault and to a journal, and nothing else")
+
+
+def parts_of(place):
+    """Who wrote a file, and the numbers in its name."""
+    writer, name = place.split("/")
+    return writer, *map(int, name.split("-")[1:])
 
 
 def parse():
     parser = argparse.ArgumentParser(usage="tools/bindings_kill.py [SECONDS] [SEED] [--self-test]", description=__doc__.splitlines()[0])
-    parser.add_argument("seconds", nargs="?", type=float, default=300)
+    parser.add_argument("seconds", nargs="?", type=float, default=SECONDS)
     parser.add_argument("seed", nargs="?", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--self-test", action="store_true")
     return parser.parse_args()

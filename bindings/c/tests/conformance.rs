@@ -12,7 +12,7 @@ use std::path::Path;
 
 use strongroom_table::{Begin, Case, Outcome, Step, Table, Value};
 
-use support::{Program, Watched, crate_folder, has, has_sanitizers, said};
+use support::{Program, Watched, crate_folder, has_sanitizers, said, valgrind};
 
 /// What is a list of bytes where an operation takes or gives it; all other lists are pieces of bytes.
 const LISTS: [&str; 2] = ["flags", "tags"];
@@ -194,15 +194,7 @@ fn the_sanitizers_are_silent_over_the_whole_table() {
 #[test]
 #[ignore = "takes minutes"]
 fn valgrind_is_silent_over_the_whole_table() {
-    assert!(has("valgrind"), "sudo apt-get install valgrind");
-    let suppressions = crate_folder().join("tests/valgrind.supp");
-    let suppressions = format!("--suppressions={}", suppressions.display());
-    let before = [
-        "valgrind",
-        "--error-exitcode=9",
-        "--leak-check=full",
-        "--errors-for-leak-kinds=definite",
-        &suppressions,
-    ];
+    let words = valgrind();
+    let before: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_eq!(run(Watched::No, &before), expected());
 }

@@ -853,6 +853,11 @@ static void pairing(void)
     sr_candidate_free(&candidate);
     sr_candidate_free(&candidate);
     MUST(sr_invitation_admit(invitation, "another", keys) == -EINVAL);
+    sr_vault stranger = make("stranger");
+    sr_keys foreign;
+    MUST(sr_keys_open(place("stranger"), &key, &how, &foreign) == 0);
+    MUST(sr_invitation_admit(invitation, (char *)shown.data, foreign) == -EINVAL);
+    MUST(sr_keys_close(foreign) == 0 && sr_close(stranger) == 0);
     MUST(sr_invitation_admit(invitation, (char *)shown.data, keys) == 0);
     MUST(sr_new_device_look(device) == 1 && sr_new_device_look(device) == 1);
     MUST(sr_invitation_look(invitation, &candidate) == -EINVAL);

@@ -4,12 +4,13 @@
 
 mod support;
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Program, Watched, crate_folder, said};
+use support::{Program, Watched, crate_folder, said, valgrind};
 
 /// One fenced block: what its fence says, and its lines.
 fn blocks(text: &str) -> Vec<(&str, String)> {
@@ -109,6 +110,59 @@ fn a_program_written_for_libsqlfs_runs_on_a_vault() {
         .unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(output.stdout, b"all as with libsqlfs\n");
+}
+
+/// Calls `program`, which is `examples/notes.c`, on a vault in `place`, under `before` if that names a program; gives what it printed.
+fn notes(program: &Program, before: &[&str], place: &Path, words: &[&str], text: &str) -> String {
+    let input = place.join("input");
+    fs::write(&input, text).unwrap();
+    let mut all: Vec<OsString> = before.iter().map(Into::into).collect();
+    all.extend([program.path().into(), place.join("vault").into()]);
+    all.extend(words.iter().map(Into::into));
+    let output = Command::new(&all[0])
+        .args(&all[1..])
+        .stdin(fs::File::open(&input).unwrap())
+        .env("HOME", place)
+        .env("XDG_STATE_HOME", place.join("state"))
+        .env("NOTES_PASSPHRASE", "correct horse battery staple")
+        .envs(program.environment())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {}", said(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each command of the example.
+fn keeps_notes(program: &Program, before: &[&str]) {
+    let place = tempfile::tempdir().unwrap();
+    let call = |words: &[&str], text: &str| notes(program, before, place.path(), words, text);
+    call(&["add", "shopping"], "milk\n");
+    call(&["keep", "monday"], "");
+    // Longer than what it reads at once.
+    let long = "salt\n".repeat(2_000);
+    call(&["add", "shopping"], &long);
+    assert_eq!(call(&["show", "shopping"], ""), long);
+    assert_eq!(call(&["show", "shopping", "t:monday"], ""), "milk\n");
+    assert_eq!(call(&["list"], ""), " 10000  /notes/shopping.txt\n");
+    call(&["remove", "shopping"], "");
+    assert_eq!(call(&["list"], ""), "");
+}
+
+/// Nothing is left behind, nothing undefined.
+#[test]
+fn the_larger_example_is_clean_under_the_sanitizers() {
+    let program = Program::compile(&[Path::new("examples/notes.c")], Watched::Sanitizers);
+    keeps_notes(&program, &[]);
+}
+
+/// Minutes: only by `make bindings-test`.
+#[test]
+#[ignore = "takes minutes"]
+fn the_larger_example_is_clean_under_valgrind() {
+    let words = valgrind();
+    let before: Vec<&str> = words.iter().map(String::as_str).collect();
+    let program = Program::compile(&[Path::new("examples/notes.c")], Watched::No);
+    keeps_notes(&program, &before);
 }
 
 /// What a crate inside exports for programs in C of its own; cargo has no way to take it back.

@@ -126,7 +126,7 @@ class RawFile(io.RawIOBase):
 
     def pread(self, size: int, offset: int) -> bytes:
         """The ``size`` bytes at ``offset``, fewer only at the end of the file. The position stays."""
-        return self._inner.read_at(_offset(offset), size)
+        return self._inner.read_at(_offset(offset), _offset(size))
 
     def pwrite(self, data: Any, offset: int) -> int:
         """Writes all of ``data`` at ``offset``, or at the end of a file that was opened to append. The position stays."""
@@ -173,14 +173,14 @@ class RawFile(io.RawIOBase):
 
     def allocate(self, how: str, offset: int, length: int) -> None:
         """``reserve``, ``reserve_keep_size``, ``punch_hole``, ``zero`` or ``zero_keep_size``: as ``fallocate(2)``."""
-        self._inner.allocate(how, offset, length)
+        self._inner.allocate(how, _offset(offset), _offset(length))
 
     def copy_range(self, offset: int, target: RawFile, target_offset: int, length: int) -> int:
         """Copies a range into ``target``, of the same vault, by sharing blocks; gives how many bytes.
 
         They are fewer than ``length`` at the end, or if something fails behind those. The next call, which begins there, gives the error.
         """
-        return self._inner.copy_range(offset, target._inner, target_offset, length)
+        return self._inner.copy_range(_offset(offset), target._inner, _offset(target_offset), _offset(length))
 
     # ---- the end
 

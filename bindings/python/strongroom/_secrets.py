@@ -21,13 +21,30 @@ _HELP = "give one of passphrase, recovery_code, key_file, identity_file"
 def passphrase_bytes(passphrase: AnyPassphrase) -> bytes:
     """The bytes of a passphrase; asks for it if it is a function."""
     value: Any = passphrase() if callable(passphrase) else passphrase
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return _encoded(value)
+    # Not all that `bytes` takes: of a number it makes so many zeros, which anybody would guess.
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"a passphrase is text or bytes, not {type(value).__name__}")
+
+
+def _encoded(secret: str) -> bytes:
+    """Its UTF-8. The exception that Python has for text which has none would hold the secret."""
+    try:
+        return secret.encode()
+    except UnicodeEncodeError:
+        pass
+    raise ValueError("the secret has half of a surrogate pair, which UTF-8 cannot encode")
 
 
 def content(file: AnyFile) -> bytes:
     """What a file of the disk holds; bytes are the content itself."""
     if isinstance(file, bytes):
         return file
+    # Of a number `open` takes what that descriptor reads: of 0, standard input.
+    if not isinstance(file, (str, os.PathLike)):
+        raise TypeError(f"a file is its path, or bytes, not {type(file).__name__}")
     with open(file, "rb") as opened:
         return opened.read()
 
@@ -48,7 +65,7 @@ def source(
         if passphrase is not None:
             return "passphrase", passphrase_bytes(passphrase), None
         if recovery_code is not None:
-            return "recovery_code", recovery_code.encode(), None
+            return "recovery_code", _encoded(recovery_code), None
         if key_file is not None:
             return "key_file", content(key_file), None
         if identity_file is not None:

@@ -98,6 +98,15 @@ def disk(tmp_path):
     return pathlib.Path(folder)
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A case of a class that says ``must_pass`` fails if it is skipped, or expected to fail."""
+    report = (yield).get_result()
+    if report.skipped and getattr(getattr(item, "cls", None), "must_pass", False):
+        report.outcome = "failed"
+        report.longrepr = f"it may not be left out: {report.longrepr}"
+
+
 def pytest_terminal_summary(terminalreporter):
     """Says how many cases of the table were right; of tests that pass nothing else is shown."""
 

@@ -59,6 +59,30 @@ def test_a_passphrase_is_changed(tmp_path):
     strongroom.Vault(folder, passphrase=lambda: "new", remember=False).close()
 
 
+@pytest.mark.parametrize("odd", [1234, 0, 1.5, ["sesame"], [1, 2], lambda: 7, lambda: None], ids=str)
+def test_what_is_no_passphrase_is_refused(tmp_path, odd):
+    """Failed before: a number made a passphrase of so many zeros."""
+    with pytest.raises(TypeError, match="a passphrase is text or bytes"):
+        strongroom.Vault.create(tmp_path / "v", passphrase=odd, remember=False)
+    assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.parametrize("odd", [0, True, 1.5, ["vault.key"], bytearray(b"vault.key")], ids=str)
+def test_what_is_no_key_file_is_refused(tmp_path, odd):
+    """Failed before: the content of a key file was read from the descriptor of that number."""
+    with pytest.raises(TypeError, match="a file is its path, or bytes"):
+        strongroom.Vault.create(tmp_path / "v", key_file=odd, remember=False)
+    assert not (tmp_path / "v").exists()
+
+
+def test_an_exception_about_a_secret_does_not_hold_it(tmp_path):
+    """Failed before: Python's own exception for text that UTF-8 cannot encode has the text."""
+    with pytest.raises(ValueError) as error:
+        strongroom.Vault.create(tmp_path / "v", passphrase="sesame-7391\udcff", remember=False)
+    assert "sesame" not in repr(error.value) + repr(vars(error.value)) and error.value.__context__ is None
+    assert not isinstance(error.value, UnicodeError) and not (tmp_path / "v").exists()
+
+
 def test_no_secret_shows_in_what_is_printed(tmp_path):
     secret = "sesame-7391"
     with strongroom.Vault.create(tmp_path / "v", passphrase=secret, remember=False) as vault:
@@ -382,6 +406,12 @@ def test_a_device_is_let_in_by_a_code(vault, stick, tmp_path, key_file):
         assert invitation.look() is None and not device.look()
         candidate = invitation.look()
         assert candidate.name == "laptop" and candidate.fingerprint == device.fingerprint
+        strongroom.Vault.create(tmp_path / "stranger", key_file=key_file, remember=False).close()
+        with strongroom.Keys(tmp_path / "stranger", key_file=key_file, remember=False) as foreign:
+            with pytest.raises(OSError) as error:
+                invitation.admit(foreign, candidate)
+            # The key file and the recovery code, as before.
+            assert error.value.errno == 22 and len(foreign.slots()) == 2
         invitation.admit(keys, candidate)
         assert device.look() and device.look()
         assert keys.slots()

@@ -1,5 +1,6 @@
 """Functions with names of ``os`` do the same as those: the same program runs on the disk and on a vault, and outcomes are compared."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -242,9 +243,28 @@ def test_numbers_out_of_range_are_refused(vault):
                 file.pread(1, offset)
             with pytest.raises((OSError, OverflowError)):
                 file.pwrite(b"", offset)
-        with pytest.raises((OverflowError, ValueError)):
-            file.pread(-1, 0)
+        for call in (
+            lambda: file.pread(-1, 0),
+            lambda: file.seek(-1, os.SEEK_HOLE),
+            lambda: file.allocate("reserve", -1, 1),
+            lambda: file.copy_range(0, file, 10, -1),
+        ):
+            with pytest.raises(OSError) as error:
+                call()
+            assert error.value.errno == errno.EINVAL
+        with pytest.raises(OverflowError):
+            file.pread(2**70, 0)
     assert vault.read_bytes("/a") == b"x"
+
+
+@pytest.mark.parametrize("length", [2**40, 2**62])
+def test_a_read_that_asks_for_more_than_there_is_takes_no_memory_for_it(vault, length):
+    """Failed before: memory was taken, and zeroed, for as much as was asked for."""
+    vault.write_bytes("/a", b"0123456789")
+    with vault.open("/a", "rb", 0) as file:
+        assert file.pread(length, 3) == b"3456789"
+        assert file.pread(length, 10) == b"" and file.pread(length, length) == b""
+        assert file.read(length) == b"0123456789"
 
 
 def test_a_listing_of_thousands_is_whole(vault):

@@ -127,6 +127,22 @@ pub(crate) fn said(output: &Output) -> String {
     )
 }
 
+/// What is before a program that valgrind watches: it ends with an error if it finds anything.
+pub(crate) fn valgrind() -> Vec<String> {
+    assert!(has("valgrind"), "sudo apt-get install valgrind");
+    let suppressions = crate_folder().join("tests/valgrind.supp");
+    let mut words: Vec<String> = [
+        "valgrind",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]
+    .map(str::to_owned)
+    .into();
+    words.push(format!("--suppressions={}", suppressions.display()));
+    words
+}
+
 /// Whether a program of that name is there.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()

@@ -3,6 +3,7 @@ package io.strongroom;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
+import java.nio.charset.CharsetEncoder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.InvalidPathException;
 import java.util.Arrays;
@@ -26,13 +27,23 @@ final class Text {
         return text == null ? null : bytes(text);
     }
 
-    /** The bytes of text of which no copy may stay. */
+    /**
+     * The bytes of text of which no copy may stay. Half a character is refused, in an exception that does not hold the text: two passphrases
+     * that differ in one only would be the same otherwise.
+     */
     static byte[] wipeable(char[] text) {
-        ByteBuffer encoded = StandardCharsets.UTF_8.encode(CharBuffer.wrap(text));
-        byte[] bytes = new byte[encoded.remaining()];
-        encoded.get(bytes);
-        Arrays.fill(encoded.array(), (byte) 0);
-        return bytes;
+        CharsetEncoder encoder = StandardCharsets.UTF_8.newEncoder();
+        // As much as there can be: an encoder that has to take more memory leaves behind what it had.
+        byte[] bytes = new byte[Math.multiplyExact(text.length, (int) Math.ceil(encoder.maxBytesPerChar()))];
+        ByteBuffer encoded = ByteBuffer.wrap(bytes);
+        try {
+            if (encoder.encode(CharBuffer.wrap(text), encoded, true).isError()) {
+                throw new IllegalArgumentException("the secret has half of a surrogate pair, which UTF-8 cannot encode");
+            }
+            return Arrays.copyOf(bytes, encoded.position());
+        } finally {
+            Arrays.fill(bytes, (byte) 0);
+        }
     }
 
     /** As it is shown to people; null for null. */

@@ -338,16 +338,24 @@ final class VaultChannel extends IOCipherFileChannel {
         if (mode == MapMode.READ_WRITE) {
             throw new UnsupportedOperationException("a file of a vault is mapped as a copy, which cannot be written");
         }
+        // Before memory is taken for it: a size that a program made up would use up what there is.
+        if (mode == MapMode.READ_ONLY && size > Math.max(0, size() - position)) {
+            throw endsBefore();
+        }
         ByteBuffer copy = ByteBuffer.allocateDirect((int) size);
         while (copy.hasRemaining() && fill(copy, position + copy.position()) > 0) {
             // Further.
         }
         if (copy.hasRemaining() && mode == MapMode.READ_ONLY) {
-            throw new IOException("the file ends before the end of the mapping");
+            throw endsBefore();
         }
         copy.clear();
         // Each buffer outside the heap is one of this class, as the class library has it since Java 1.4.
         return (MappedByteBuffer) (mode == MapMode.READ_ONLY ? copy.asReadOnlyBuffer() : copy);
+    }
+
+    private static IOException endsBefore() {
+        return new IOException("the file ends before the end of the mapping");
     }
 
     // ---- locks

@@ -236,7 +236,43 @@ class ChannelTest {
             own.put((byte) 'x');
             assertEquals("0123456789", content(vault.path("/a")));
             assertThrows(IOException.class, () -> channel.map(FileChannel.MapMode.READ_ONLY, 8, 5));
+            assertThrows(IOException.class, () -> channel.map(FileChannel.MapMode.READ_ONLY, Long.MAX_VALUE, 1));
+            assertEquals(0, channel.map(FileChannel.MapMode.READ_ONLY, 10, 0).capacity());
             assertThrows(UnsupportedOperationException.class, () -> channel.map(FileChannel.MapMode.READ_WRITE, 0, 1));
+        }
+    }
+
+    /** Goal: no memory is taken for what a file does not have. Method: a program with little memory maps much more than there is. */
+    @Test
+    void aMappingOfMoreThanThereIsTakesNoMemory() throws Exception {
+        Files.write(vault.path("/a"), "0123456789".getBytes());
+        Process program = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-XX:MaxDirectMemorySize=16m",
+                        "-cp",
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "-Dstrongroom.library=" + System.getProperty("strongroom.library"),
+                        Mapping.class.getName(),
+                        place.resolve("vault").toString())
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(program.getInputStream().readAllBytes());
+        assertEquals(0, program.waitFor(), said);
+        assertTrue(said.contains("the file ends before the end of the mapping"), said);
+    }
+
+    /** That program. */
+    public static final class Mapping {
+        private Mapping() {}
+
+        /** Its only argument is the vault folder. */
+        public static void main(String[] arguments) throws Exception {
+            try (Vault vault = Vaults.open(Path.of(arguments[0]), Vaults.options());
+                    FileChannel channel = FileChannel.open(vault.path("/a"))) {
+                channel.map(FileChannel.MapMode.READ_ONLY, 0, Integer.MAX_VALUE);
+            } catch (IOException refused) {
+                System.out.println(refused.getMessage());
+            }
         }
     }
 

@@ -101,6 +101,14 @@ class LifeTest {
             assertEquals(Errno.EINVAL, assertThrows(VaultException.class, () -> Vault.open(folder, none, Vaults.options())).errno());
         }
         assertThrows(NullPointerException.class, () -> Secret.passphrase((char[]) null));
+        for (String half : List.of("sesame \ud800", "\udc00 sesame", "\ud800\ud800")) {
+            IllegalArgumentException refused =
+                    assertThrows(IllegalArgumentException.class, () -> Secret.passphrase(half.toCharArray()));
+            assertFalse(refused.toString().contains("sesame"), refused.toString());
+        }
+        for (String whole : List.of("", "sesame", "ü漢\ud83d\ude00")) {
+            assertArrayEquals(Text.bytes(whole), Text.wipeable(whole.toCharArray()));
+        }
         assertThrows(NoSuchFileException.class, () -> Secret.keyFile(place.resolve("none.key")));
     }
 
@@ -867,6 +875,14 @@ class LifeTest {
             Invitation.Candidate candidate = invitation.look().orElseThrow();
             assertEquals("laptop", candidate.name);
             assertEquals(device.fingerprint(), candidate.fingerprint);
+            try (Vault stranger = Vaults.make(place.resolve("stranger"));
+                    Secret strange = Secret.keyFile(place.resolve("stranger.key"));
+                    Keys foreign = Keys.open(place.resolve("stranger"), strange, Vaults.options())) {
+                assertTrue(stranger.isOwner());
+                VaultException refused = assertThrows(VaultException.class, () -> invitation.admit(candidate, foreign));
+                assertEquals(Errno.EINVAL, refused.errno());
+                assertEquals(2, foreign.slots().size(), "the key file and the recovery code, as before");
+            }
             invitation.admit(candidate, keys);
             assertTrue(device.look());
             // What another thread may have while it waits for a remote is refused to a listener.

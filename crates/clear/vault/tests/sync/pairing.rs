@@ -523,6 +523,23 @@ fn the_remote_sees_no_code_no_name_and_no_key() {
     }
 }
 
+/// Goal: keys of another vault let nobody in, neither here nor there; the right ones may be tried then.
+#[test]
+fn keys_of_another_vault_let_nobody_in() {
+    let mut old = Old::new();
+    let mut stranger = Old::new();
+    let new = old.new_device("laptop");
+    let mut invitation = old.invite();
+    let mut asking = new.ask(invitation.code(), old.now).unwrap();
+    let candidate = meet(&mut invitation, &mut asking, old.now);
+    let keys = &mut stranger.keys;
+    let refused = invitation.admit(old.vault(), keys, &candidate, &mut |_| GoOn::Yes);
+    assert!(matches!(refused, Err(Error::Keys(_))), "{refused:?}");
+    assert_eq!((old.devices_count(), stranger.devices_count()), (1, 1));
+    old.admit(&mut invitation, &candidate).unwrap();
+    assert_eq!(old.devices_count(), 2);
+}
+
 #[test]
 fn a_device_that_has_gone_is_not_let_in() {
     let mut old = Old::new();
