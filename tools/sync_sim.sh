@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Simulates 5,000 histories of several devices of one vault, each from a seed. The devices write, sync over a faulty line, are killed,
-# change keys, join and leave. Their remote is in memory.
+# erase, change keys, join and leave. Their remote is in memory.
 #
 # Then 200 histories at processes of strongroom-server that are killed with SIGKILL and started again, and put back to a backup, and where
 # others deposit files.

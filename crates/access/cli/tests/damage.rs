@@ -532,3 +532,71 @@ fn a_vault_is_repaired_although_a_clone_on_this_machine_added_a_device() {
     assert!(refused.contains("--accept-older"), "{refused}");
     assert!(!place.path("v/metadata.db").exists());
 }
+
+/// Goal: a device that nobody here accepted is no damage: a verification names it, and the commands that accept or remove it, with a code of
+/// its own; a repair has nothing to do. Where content is damaged too, both are said. Method: a clone adds a device.
+/// Failed before: "damage found", with the advice to run a repair, which ended with "some content stays lost".
+/// SECURITY.md, claim 10.
+#[test]
+fn a_device_that_nobody_accepted_is_named_and_is_no_damage() {
+    let place = pushed();
+    let url = format!("folder:{}", place.path("stick").display());
+    place.keyed(&["clone", &url, "w"]);
+    place.keyed(&["sync", "w"]);
+    place.keyed(&["sync", "v"]);
+    let devices = json(&place.keyed(&["device", "list", "w", "--json"]));
+    let mut devices = devices["devices"].as_array().unwrap().iter();
+    let new = devices.find(|device| device["this"] == true).unwrap();
+    let new = format!("adds device {}", new["device"].as_str().unwrap());
+    let advice = "run `strongroom device accept`";
+    let removing = "`strongroom device remove`";
+
+    let told = place.keyed_fails(16, &["verify", "v"]);
+    let told = told.lines().last().unwrap();
+    for part in ["no damage found, but ", &new, advice, removing] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert!(!told.contains("strongroom repair"), "{told}");
+    let report = |code| {
+        let output = place.run_keyed(&["verify", "v", "--json"]);
+        assert_eq!(output.status.code(), Some(code));
+        json(std::str::from_utf8(&output.stdout).unwrap())
+    };
+    let found = report(16);
+    assert_eq!(
+        (&found["sound"], &found["damaged"]),
+        (&false.into(), &false.into())
+    );
+    let of_header = &found["files"][0];
+    assert_eq!(
+        (&of_header["file"], &of_header["damage"]),
+        (&"vault.json".into(), &false.into())
+    );
+    for arguments in [&["repair", "--dry-run", "v"][..], &["repair", "v"]] {
+        let shown = place.keyed(arguments);
+        assert!(shown.contains(&new) && shown.contains(advice), "{shown}");
+    }
+
+    let path = segment(&place);
+    flip(&path, path.metadata().unwrap().len() / 2);
+    let told = place.keyed_fails(14, &["verify", "v"]);
+    let told = told.lines().last().unwrap();
+    for part in [
+        "damage found; ",
+        "`strongroom repair --dry-run`",
+        &new,
+        advice,
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    let found = report(14);
+    assert_eq!(found["damaged"], true);
+    let files = found["files"].as_array().unwrap();
+    let is_of_header = |file: &&serde_json::Value| file["damage"] == false;
+    assert_eq!(files.iter().filter(is_of_header).count(), 1, "{files:?}");
+    let shown = place.keyed(&["repair", "v"]);
+    assert!(shown.contains("from stick: "), "{shown}");
+    place.keyed_fails(16, &["verify", "v"]);
+    place.keyed(&["device", "accept", "v"]);
+    assert!(place.keyed(&["verify", "v"]).starts_with("sound: "));
+}

@@ -355,7 +355,7 @@ fn devices_are_shown_go_with_the_key_and_strange_records_are_told_of() {
     assert!(output.status.success() && said.contains(told), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let output = place.run(&["verify", "v", "--quiet", "--key-file", "key"]);
-    assert_eq!(output.status.code(), Some(14));
+    assert_eq!(output.status.code(), Some(16));
     assert!(String::from_utf8_lossy(&output.stdout).contains(told));
     let information = place.keyed(&["info", "v"]);
     assert!(information.contains(told), "{information}");

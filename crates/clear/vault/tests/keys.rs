@@ -453,7 +453,11 @@ fn records_made_elsewhere_are_said_until_they_are_accepted() {
                 strongroom::GoOn::Yes
             })
             .unwrap();
-        assert!(report.files.iter().any(|one| one.what.contains("record 2")));
+        let [of_keys] = &report.files[..] else {
+            panic!("{report:?}");
+        };
+        assert!(of_keys.what.contains("record 2"), "{of_keys:?}");
+        assert!(!of_keys.is_damage && !report.is_damaged() && !report.is_sound());
         vault.close().unwrap();
     }
     let vault = place.opens(&place.key);

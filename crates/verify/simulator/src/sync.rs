@@ -1,11 +1,11 @@
 //! Random histories of several devices of one vault, each from one seed: devices write, sync over a faulty line, are
-//! killed, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup, and
+//! killed, erase, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup, and
 //! where others deposit files.
 //!
 //! Takes   a seed, which determines devices, steps, faults and clocks; where the remote is
 //! Gives   that the history was correct; or the first violation, and the steps before it
 //! Never   waits, or works in the background: each step is done before the next begins
-//! Spec    spec/11-sync.md, spec/12-inbox.md; docs/guide/sync.md
+//! Spec    spec/6-history.md, section 6.11; spec/11-sync.md, spec/12-inbox.md; docs/guide/sync.md
 //!
 //! `target/debug/strongroom-sim sync --seeds N --tell`, built with the feature `testing`, repeats the history of seed N and prints each
 //! step. A history at a server is repeated only with `--remote server`: without it, the same seed runs in memory and is another history.
@@ -29,12 +29,16 @@
 //!      as the guide says, (3) to (5) and (7) hold, for everything that was published before.
 //! (10) Each deposit that a server acknowledged is in `/Inbox` of every device once at the end, any other at most once, and none waits at
 //!      the server; depositors do not notice that the server was killed.
+//! (11) What a device erased, and has published, no snapshot of any device gives back at the end, nor do the segments of a device once it was
+//!      compacted, nor those of the remote; at a server, and where an older copy of a folder was used, only (12) is asked.
+//! (12) No snapshot lost other content by an erasure.
 
 mod asked;
 mod command;
 mod contents;
 mod deposits;
 mod device;
+mod erasures;
 mod files;
 mod folders;
 mod history;

@@ -37,7 +37,7 @@ pub(crate) enum DeviceCommand {
     Compare(Whole),
     /// Accepts all changes of keys and devices so far, so that commands no longer report them
     #[command(
-        after_help = "Example:\n  strongroom device accept photos\n\nCommands that open the vault report changes of keys and devices that another copy of the vault made, until you accept them in this copy. These commands do not report them: `mount`, `unlock`, `repair`, `key add`, `key remove`, `key change`, `key rotate` (without --status), `device remove` and `remote guessable`."
+        after_help = "Example:\n  strongroom device accept photos\n\nCommands that open the vault report changes of keys and devices that another copy of the vault made, until you accept them in this copy. These commands do not report them: `mount`, `unlock`, `key add`, `key remove`, `key change`, `key rotate` (without --status), `device remove` and `remote guessable`."
     )]
     Accept(DeviceAccept),
 }

@@ -507,7 +507,8 @@ pub(crate) fn verify() -> String {
         "The command compares the tables of the database with each other, opens (decrypts) every sealed block, and computes every checksum. \
          For each damaged file it prints which bytes are damaged, and in which snapshots. It works while the vault is mounted. Ctrl-C \
          stops it, and --resume continues. --structure takes moments: it finds tables that disagree, and reads no content. Content that is only at \
-         remotes is never read; the command says how much that is.\n\n{}",
+         remotes is never read; the command says how much that is. A change of keys or devices that another copy of the vault made is no damage: \
+         until you accept it here, the command reports it, and ends with 16 if nothing is damaged.\n\n{}",
         example(&[
             "strongroom verify photos",
             "strongroom verify --structure photos",

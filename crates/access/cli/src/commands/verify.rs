@@ -129,8 +129,13 @@ fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
         };
         return Err(Failure::new(ExitCode::Other, how));
     }
-    if report.is_sound() {
-        return Ok(());
+    let undecided = undecided(report);
+    if !report.is_damaged() {
+        let Some(keys) = undecided else {
+            return Ok(());
+        };
+        let message = format!("no damage found, but {keys}");
+        return Err(Failure::new(ExitCode::KeysUndecided, message));
     }
     // A database that is damaged knows of none.
     let has_remotes = vault.remotes().is_ok_and(|remotes| !remotes.is_empty());
@@ -138,15 +143,26 @@ fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
         true => ", also from the vault's remotes",
         false => "",
     };
+    let besides = undecided.map_or(String::new(), |keys| format!(". Besides, {keys}"));
     let advice = format!(
-        "damage found; before you change anything in the vault, run `strongroom repair --dry-run` to see what can be mended{from_remotes}"
+        "damage found; before you change anything in the vault, run `strongroom repair --dry-run` to see what can be mended{from_remotes}{besides}"
     );
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 
+/// The first key or device that waits for a person's decision, and what to do about it; no repair does anything about it.
+fn undecided(report: &VerifyReport) -> Option<String> {
+    let mut all = report.files.iter().filter(|one| !one.is_damage);
+    let first = &all.next()?.what;
+    Some(match all.count() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more)"),
+    })
+}
+
 fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     let mut out = stdout();
-    for FileProblem { file, what } in &report.files {
+    for FileProblem { file, what, .. } in &report.files {
         writeln!(out, "{file}: {what}")?;
     }
     for problem in &report.structure.problems {
@@ -172,9 +188,10 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
         0 => "none damaged".to_owned(),
         several => format!("{several} damaged"),
     };
-    let sound = match report.is_sound() {
-        true => "sound: ",
-        false => "",
+    let sound = match (report.is_sound(), report.is_damaged()) {
+        (true, _) => "sound: ",
+        (false, false) => "undamaged: ",
+        (false, true) => "",
     };
     writeln!(
         out,
@@ -240,6 +257,8 @@ pub(super) fn verify_json(report: &VerifyReport) -> Value {
         // Why this one did not continue, if it was to.
         "begun_anew": report.begun_anew,
         "sound": report.finished && report.is_sound(),
+        // What is not sound may be undamaged: then a file in `files` says which key or device waits for a decision.
+        "damaged": report.is_damaged(),
         "bytes": report.progress.bytes,
         "bytes_total": report.progress.bytes_total,
         "blocks": report.progress.blocks,

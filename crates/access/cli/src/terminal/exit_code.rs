@@ -42,11 +42,13 @@ pub(crate) enum ExitCode {
     DamageFound = 14,
     /// A remote cannot be reached.
     Unreachable = 15,
+    /// `verify` found no damage, but keys or devices that wait for a person's decision.
+    KeysUndecided = 16,
 }
 
 impl ExitCode {
     /// Every code, in order.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Ok,
         Self::Other,
         Self::Usage,
@@ -63,6 +65,7 @@ impl ExitCode {
         Self::Mount,
         Self::DamageFound,
         Self::Unreachable,
+        Self::KeysUndecided,
     ];
 
     /// What it means, in a few words.
@@ -88,6 +91,9 @@ impl ExitCode {
                 "`verify` or `remote check` found damage or loss; `repair` or `clone` could not restore all"
             }
             Self::Unreachable => "a remote cannot be reached",
+            Self::KeysUndecided => {
+                "`verify` found no damage, but keys or devices that wait for your decision"
+            }
         }
     }
 
@@ -226,11 +232,12 @@ mod tests {
     #[test]
     fn the_codes_are_the_ones_in_the_manual_and_never_change() {
         let codes: Vec<u8> = ExitCode::ALL.iter().map(|code| *code as u8).collect();
-        assert_eq!(codes, (0..16).collect::<Vec<u8>>());
+        assert_eq!(codes, (0..17).collect::<Vec<u8>>());
         assert_eq!(ExitCode::WrongSecret as u8, 4);
         assert_eq!(ExitCode::Damaged as u8, 5);
         assert_eq!(ExitCode::NotAVault as u8, 11);
         assert_eq!(ExitCode::Unreachable as u8, 15);
+        assert_eq!(ExitCode::KeysUndecided as u8, 16);
     }
 
     /// Whoever reads the codes out of the help reads one a line.

@@ -50,6 +50,7 @@ pub(crate) fn execute(session: &Session, request: &VerifyRequest) -> Result<Resp
                     "it is {}; the segments that belong there are missing",
                     odd.what
                 ),
+                is_damage: true,
             }));
             problems.extend(record_problems(session)?);
             problems.into()
@@ -116,6 +117,7 @@ fn fields(part: &VerifiedPart) -> PartFields {
             .map(|one| FileProblem {
                 file: show_segment(one.segment),
                 what: one.what.clone(),
+                is_damage: true,
             })
             .collect(),
     }
@@ -129,6 +131,7 @@ pub(crate) fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
         what: replay_words(fault),
+        is_damage: true,
     })
 }
 
@@ -137,14 +140,37 @@ pub(crate) fn replay_words(fault: ReplayFault) -> String {
     format!("some data synced just before the crash may be missing: {fault}")
 }
 
-/// What is wrong with header, replica file and their second copies.
+/// What a person does about a change of keys that was not made here.
+const ACCEPT_OR_REMOVE: &str = "if you made this change, run `strongroom device accept`. If not, somebody else has keys of this vault: remove what was added \
+     (`strongroom device remove`, `strongroom key remove`), then run `strongroom key rotate`";
+
+/// The keys and devices of a sound header that wait for a person's decision.
+fn keys_to_decide_about(keys: &HeldKeys) -> Vec<FileProblem> {
+    let unknown = keys.unknown_records().into_iter();
+    let mut said: Vec<String> = unknown
+        .map(|line| format!("{line}; {ACCEPT_OR_REMOVE}"))
+        .collect();
+    if keys.keyring().device_outlived_its_own_removal_of_a_slot() {
+        let why = "an earlier version of strongroom removed a key but left this copy's device in use, so anyone who had that key may have the secrets of this device; run `strongroom key rotate`";
+        said.push(why.to_owned());
+    }
+    let problem = |what| FileProblem {
+        file: HEADER.to_owned(),
+        what,
+        is_damage: false,
+    };
+    said.into_iter().map(problem).collect()
+}
+
+/// What is wrong with header, replica file and their second copies, and which of its keys wait for a decision.
 fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
     let (folder, keyring) = (keys.folder(), keys.keyring());
-    let mut problems = Vec::new();
+    let mut problems = keys_to_decide_about(keys);
     let mut note = |file: &str, what: String| {
         problems.push(FileProblem {
             file: file.to_owned(),
             what,
+            is_damage: true,
         });
     };
     let header = folder.header();
@@ -167,14 +193,6 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
                 note(REPLICA, error.to_string());
             }
         }
-    }
-    for line in keys.unknown_records() {
-        let advice = "if you made this change, run `strongroom device accept`. If not, somebody else has keys of this vault: remove the device or key that was added, then run `strongroom key rotate`";
-        note(HEADER, format!("{line}; {advice}"));
-    }
-    if keyring.device_outlived_its_own_removal_of_a_slot() {
-        let why = "an earlier version of strongroom removed a key but left this copy's device in use, so anyone who had that key may have the secrets of this device; run `strongroom key rotate`";
-        note(HEADER, why.to_owned());
     }
     for (name, file, bytes) in [
         (HEADER, HEADER_SAVED, &header),
@@ -252,6 +270,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         problems.push(FileProblem {
             file,
             what: what.to_owned(),
+            is_damage: true,
         });
     }
     bodies.retain(|id, _| !there.contains(id));
@@ -263,6 +282,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
             problems.push(FileProblem {
                 file: format!("{REVISIONS}/{id}"),
                 what: "the record of this snapshot is missing".to_owned(),
+                is_damage: true,
             });
         }
     }

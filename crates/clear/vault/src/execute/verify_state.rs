@@ -174,6 +174,7 @@ pub(crate) fn problem(session: &Session) -> Option<FileProblem> {
         Err(Error::Odd { what, .. }) => Some(FileProblem {
             file: FILE.to_owned(),
             what: format!("it is {what}, not a saved verification; remove it"),
+            is_damage: true,
         }),
         _ => None,
     }

@@ -118,7 +118,11 @@ impl Inventory {
 
     fn problem(&mut self, id: SegmentId, what: String) {
         let file = show_segment(id);
-        self.problems.push(FileProblem { file, what });
+        self.problems.push(FileProblem {
+            file,
+            what,
+            is_damage: true,
+        });
     }
 
     fn add(&mut self, sealer: &BlockSealer, epochs: &[Epoch], id: SegmentId, file: &WholeSegment) {

@@ -397,6 +397,7 @@ fn intents_given_up(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
         what,
+        is_damage: true,
     })
 }
 

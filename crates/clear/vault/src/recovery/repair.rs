@@ -87,13 +87,13 @@ impl RepairReport {
     /// Whether nothing is lost and nothing is left to do.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.recovered.is_whole() && self.left.is_sound()
+        self.recovered.is_whole() && !self.left.is_damaged()
     }
 
     /// Whether there was nothing to mend.
     #[must_use]
     pub fn needs_nothing(&self) -> bool {
-        self.recovered.is_untouched() && self.found.is_sound()
+        self.recovered.is_untouched() && !self.found.is_damaged()
     }
 }
 
@@ -198,10 +198,11 @@ impl<'a> Repair<'a> {
             _ => Source::all(self.vault, remotes)?,
         };
         let (found, mut damaged) = self.verify(told)?;
-        let is_sound = found.is_sound();
-        self.broken = found.files.iter().map(|one| one.file.clone()).collect();
+        let is_damaged = found.is_damaged();
+        let broken = found.files.iter().filter(|one| one.is_damage);
+        self.broken = broken.map(|one| one.file.clone()).collect();
         self.report.found = found;
-        if is_sound {
+        if !is_damaged {
             self.report.left = self.report.found.clone();
             return Ok(());
         }

@@ -74,7 +74,7 @@ pub struct VerifyReport {
     pub can_resume: bool,
     /// Tables against each other.
     pub structure: CheckReport,
-    /// Files of the vault folder that are not as they were written.
+    /// Files of the vault folder that are not as they were written; and keys and devices in its header that wait for a person's decision.
     pub files: Vec<FileProblem>,
     /// What people lose with them, in the order of paths.
     pub damages: Vec<Damage>,
@@ -91,13 +91,19 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether everything that was looked at is as it was written.
+    /// Whether everything that was looked at is as it was written, and no key or device waits for a person's decision.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.structure.problems.is_empty()
-            && self.files.is_empty()
-            && self.damages.is_empty()
-            && self.progress.damaged_blocks == 0
+        self.files.is_empty() && !self.is_damaged()
+    }
+
+    /// Whether something that was looked at is not as it was written. A device that nobody here accepted is no damage.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        !self.structure.problems.is_empty()
+            || self.files.iter().any(|one| one.is_damage)
+            || !self.damages.is_empty()
+            || self.progress.damaged_blocks > 0
     }
 }
 
@@ -270,6 +276,7 @@ impl Verification<'_> {
         let problem = FileProblem {
             file: DATABASE_FILE.to_owned(),
             what,
+            is_damage: true,
         };
         if !self.report.files.contains(&problem) {
             self.report.files.push(problem);

@@ -60,13 +60,16 @@ pub(crate) struct ResumeFields {
     pub(crate) refused: String,
 }
 
-/// A file of the vault folder that is not as it was written.
+/// A file of the vault folder that is not as it was written, or says what a person must decide about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileProblem {
     /// Its path inside the vault folder.
     pub file: String,
     /// What is wrong with it.
     pub what: String,
+    /// Whether the file is not as it was written. Else its header has a key or device that nobody here accepted, or that must be replaced.
+    #[serde(rename = "damage")]
+    pub is_damage: bool,
 }
 
 /// What was found in a part of the segments.

@@ -39,6 +39,8 @@ pub(crate) struct Truth {
     pub(crate) published: BTreeSet<Piece>,
     /// Pieces that somebody removed who knew of them.
     pub(crate) removed: BTreeSet<Piece>,
+    /// Those of them whose erasure is published.
+    pub(crate) erased: BTreeSet<Piece>,
 }
 
 fn bytes(number: Piece, (len, form): (usize, Form)) -> Vec<u8> {

@@ -63,6 +63,8 @@ pub(crate) struct Device {
     pub(crate) written: Vec<Piece>,
     /// Durable, and not at the remote yet.
     pub(crate) durable: Vec<Piece>,
+    /// Erased here, durably, and not published yet.
+    pub(crate) erasing: Vec<Piece>,
     /// Whether its folder is an older copy, and is opened by order.
     pub(crate) is_older_copy: bool,
     /// How many changes of what remotes get its header counted when it said something of that last.
@@ -102,6 +104,7 @@ impl Device {
             standing: Standing::Member,
             written: Vec::new(),
             durable: Vec::new(),
+            erasing: Vec::new(),
             is_older_copy: false,
             said: 0,
             vault: None,
@@ -196,6 +199,7 @@ impl Device {
     pub(crate) fn published(&mut self, truth: &mut Truth) {
         self.made_durable();
         truth.published.extend(self.durable.drain(..));
+        truth.erased.extend(self.erasing.drain(..));
     }
 
     /// Forgets what it knows of the remote, as a person does whom a message says so.

@@ -25,6 +25,10 @@ const LENS: [u64; 4] = [100, 4_000, 30_000, 150_000];
 /// Where deposits come. Nothing is changed there: every deposit is to be there once at the end.
 pub(crate) const INBOX: &str = "/Inbox";
 
+/// How the paths of files begin that are there to be erased. Nothing else changes them: what a device changes while another one erases it
+/// comes back by the rules of the guide.
+pub(crate) const TO_ERASE: &str = "/secret-";
+
 /// Why a change was not made.
 pub(crate) enum Fail {
     /// The vault says so.
@@ -72,7 +76,7 @@ pub(crate) fn pieces(device: &Device, truth: &Truth, path: &str) -> Result<Vec<P
 /// Makes one change.
 pub(crate) fn change(device: &mut Device, truth: &mut Truth, choices: &mut Choices) -> Done {
     let mut nodes = nodes(device)?;
-    nodes.retain(|node| !node.path.starts_with(INBOX));
+    nodes.retain(|node| !node.path.starts_with(INBOX) && !node.path.starts_with(TO_ERASE));
     let mut change = Change {
         device,
         truth,

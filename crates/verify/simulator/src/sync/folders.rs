@@ -18,7 +18,7 @@ use crate::sync::steps::DEVICES_MAX;
 use crate::unseen;
 
 /// All segments of a vault folder.
-fn segments(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn segments(folder: &Path) -> Vec<PathBuf> {
     let inside = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
@@ -85,13 +85,14 @@ impl History<'_> {
             device.vault().sync()?;
             device.made_durable();
             copy(&device.folder, &into).expect("a folder in memory can be copied");
-            let durable = device.durable.clone();
+            let (durable, erasing) = (device.durable.clone(), device.erasing.clone());
             let is_leaving = |one: &&Device| one.standing == (Standing::Leaving { by: number });
             let leaving = self.devices.iter().filter(is_leaving);
             self.older = Some(Older {
                 of: number,
                 folder: into,
                 durable,
+                erasing,
                 leaving: leaving.map(|one| one.number).collect(),
             });
             return Ok("a copy of its folder is kept".to_owned());
@@ -116,6 +117,7 @@ impl History<'_> {
         device.is_older_copy = true;
         device.said = 0;
         device.durable = older.durable;
+        device.erasing = older.erasing;
         device.go_on_from(&older.folder)?;
         // Whom it removed since, and had not said so, is no removed one.
         for other in &mut self.devices {
@@ -139,6 +141,7 @@ impl History<'_> {
         let original = &self.devices[of];
         let mut device = Device::new(number, older.folder, original.remote, clock, original.key())?;
         device.durable = older.durable;
+        device.erasing = older.erasing;
         let id = device.id()?;
         // It may have become another device since it was copied.
         if original.id()? == id {

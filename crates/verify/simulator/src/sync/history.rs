@@ -99,7 +99,7 @@ pub struct Story {
 }
 
 /// What is counted.
-pub(crate) const COUNTED: [&str; 10] = [
+pub(crate) const COUNTED: [&str; 12] = [
     "syncs that ended well",
     "that met a fault",
     "kills",
@@ -110,6 +110,8 @@ pub(crate) const COUNTED: [&str; 10] = [
     "folders copied",
     "evictions that gave room",
     "damaged segments repaired",
+    "erased contents that were looked for",
+    "erased contents that the remote had",
 ];
 
 /// The index of each.
@@ -125,9 +127,17 @@ pub(crate) enum Counted {
     Copied,
     Evictions,
     Repairs,
+    Erased,
+    ErasedAtRemote,
 }
 
 impl Story {
+    /// Whether an older copy of a folder was used: it has what was erased since.
+    pub(crate) fn has_older_copy(&self) -> bool {
+        let used = [Counted::PutBack, Counted::Copied];
+        used.iter().any(|what| self.counts[*what as usize] > 0)
+    }
+
     pub(crate) fn count(&mut self, what: Counted) {
         self.counts[what as usize] += 1;
     }
@@ -146,6 +156,8 @@ pub(crate) struct Older {
     pub(crate) folder: PathBuf,
     /// What was durable and not published then.
     pub(crate) durable: Vec<Piece>,
+    /// What was erased and not published then.
+    pub(crate) erasing: Vec<Piece>,
     /// Whom the device had removed by then, and had not published that: the copy has removed them too.
     pub(crate) leaving: Vec<usize>,
 }
@@ -173,6 +185,23 @@ pub(crate) struct History<'a> {
     pub(crate) backup_at: Option<u64>,
     /// What others deposit there.
     pub(crate) deposits: Option<Deposits>,
+    pub(crate) erasures: Erasures,
+}
+
+/// What devices erase.
+pub(crate) struct Erasures {
+    /// Apart from those of other steps, which stay as they are without erasures as far as possible.
+    pub(crate) choices: Choices,
+    pub(crate) secrets: Vec<Secret>,
+}
+
+/// The only piece of a file that is there to be erased.
+pub(crate) struct Secret {
+    pub(crate) piece: Piece,
+    /// A part of it as it was sealed under each of the keys of the moments in which it was written and erased.
+    pub(crate) parts: Vec<Vec<u8>>,
+    /// The devices on which it was erased.
+    pub(crate) by: Vec<usize>,
 }
 
 /// What others deposit at a server.
@@ -249,6 +278,10 @@ pub fn run(
         server,
         backup_at,
         deposits,
+        erasures: Erasures {
+            choices: Choices::named(seed, &[74, mode as u64]),
+            secrets: Vec::new(),
+        },
     };
     let lived = history.live(mode);
     match (history.check_server(), lived) {
@@ -274,6 +307,7 @@ impl History<'_> {
             }
             self.step(step, mode)?;
             self.deposit(step)?;
+            self.erase(step)?;
         }
         self.end()
     }
@@ -409,6 +443,7 @@ impl History<'_> {
             }
         }
         self.judge()?;
+        self.judge_erasures()?;
         self.put_server_back()
     }
 

@@ -63,7 +63,9 @@ impl History<'_> {
 
     pub(crate) fn remove_snapshot(&mut self, number: usize) -> Result<String, Fail> {
         let vault = self.devices[number].vault();
-        let all = vault.revisions()?;
+        let mut all = vault.revisions()?;
+        // From those with a tag a content is erased: devices that never got one keep it in snapshots of their own. [6.11.9]
+        all.retain(|one| one.tags.is_empty());
         if all.len() < 2 {
             return Ok("no snapshot to remove".to_owned());
         }
@@ -280,6 +282,7 @@ impl History<'_> {
             if other.standing == (Standing::Leaving { by: number }) {
                 other.standing = Standing::Removed;
                 other.durable.clear();
+                other.erasing.clear();
             }
         }
         Ok(())
