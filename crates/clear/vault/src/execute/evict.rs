@@ -7,14 +7,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_filesystem::{Error as FileError, NodeKind};
+use strongroom_filesystem::{Error as FileError, NodeKind, ShownSegment};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
-    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState,
+    BlockNumber, InodeId, Place, Published, Reader, Reads, Segment, SegmentNumber, SegmentState,
     has_no_file,
 };
 
 use crate::execute::pin::pins;
+use crate::execute::published::change;
 use crate::execute::session::Session;
 use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
@@ -221,19 +222,15 @@ pub(super) fn evict(
     if segments.len() > EVICT_AT_ONCE {
         return Err(Error::Protocol("too many segments at once"));
     }
-    let reader = session.filesystem().engine().reader()?;
-    let mut ids = Vec::with_capacity(segments.len());
-    for one in segments {
-        // Somebody may have let it go there since.
-        let published = reader.published(one.remote, Published::Segment(one.id))?;
-        let id = SegmentId(one.id);
-        let stays = spared == Spared::JustRead && session.filesystem().is_just_read(id);
-        if !stays && published.is_some_and(|how| how.hash == one.hash) {
-            ids.push(id);
-        }
-    }
-    drop(reader);
-    let gone = session.filesystem().evict(&ids)?;
+    let filesystem = session.filesystem();
+    let shown = segments.iter().map(|one| ShownSegment {
+        id: SegmentId(one.id),
+        remote: one.remote,
+        hash: one.hash,
+    });
+    let stays = |id| spared == Spared::JustRead && filesystem.is_just_read(id);
+    let shown: Vec<ShownSegment> = shown.filter(|one| !stays(one.id)).collect();
+    let gone = filesystem.evict(&shown)?;
     let gone: HashSet<[u8; 16]> = gone.into_iter().map(|id| id.0).collect();
     let went = segments.iter().filter(|one| gone.contains(&one.id));
     Ok(went.copied().collect())
@@ -304,23 +301,15 @@ pub(super) fn show_all(session: &Session) -> Result<()> {
     }
 }
 
-/// Refuses to forget a remote that alone has something of the vault.
-pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Result<()> {
-    show_all(session)?;
-    let reader = session.filesystem().engine().reader()?;
-    let remotes = reader.remotes()?;
-    let mut bytes = 0;
-    for row in reader.segments()? {
-        if row.state != SegmentState::Away || row.live_bytes == 0 {
-            continue;
+/// Forgets a remote, unless it alone has something of the vault. Nothing is evicted between the look and that.                [11.9.7]
+pub(super) fn forget_remote(session: &Session, number: u64, name: &str) -> Result<()> {
+    let bytes = change(session, |writer| {
+        let bytes = bytes_alone(writer, number)?;
+        if bytes == 0 {
+            writer.remove_remote(number)?;
         }
-        let mut elsewhere = false;
-        for remote in remotes.iter().filter(|remote| remote.number != number) {
-            let published = reader.published(remote.number, Published::Segment(row.id.0))?;
-            elsewhere |= published.is_some_and(|how| !how.is_let_go());
-        }
-        bytes += if elsewhere { 0 } else { row.live_bytes };
-    }
+        Ok(bytes)
+    })?;
     match bytes {
         0 => Ok(()),
         bytes => Err(Error::ContentAway {
@@ -328,4 +317,22 @@ pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Res
             what: format!("only at {name}, the remote that would be removed"),
         }),
     }
+}
+
+/// The bytes that are away and that no other remote is noted to have.
+fn bytes_alone(reads: &Reads, number: u64) -> strongroom_metadata::Result<u64> {
+    let remotes = reads.remotes()?;
+    let mut bytes = 0;
+    for row in reads.segments()? {
+        if row.state != SegmentState::Away || row.live_bytes == 0 {
+            continue;
+        }
+        let mut elsewhere = false;
+        for remote in remotes.iter().filter(|remote| remote.number != number) {
+            let published = reads.published(remote.number, Published::Segment(row.id.0))?;
+            elsewhere |= published.is_some_and(|how| !how.is_let_go());
+        }
+        bytes += if elsewhere { 0 } else { row.live_bytes };
+    }
+    Ok(bytes)
 }
