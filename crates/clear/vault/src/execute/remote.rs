@@ -182,7 +182,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         RemoteRequest::Evict { segments, spared } => {
             Ok(evict::evict(session, segments, *spared)?.into())
         }
-        RemoteRequest::AboveLimit { remote } => Ok(evict::above_limit(session, *remote)?.into()),
+        RemoteRequest::AboveLimit { remote, look } => {
+            Ok(evict::above_limit(session, *remote, *look)?.into())
+        }
         RemoteRequest::BringBack { segment } => {
             let id = SegmentId(*segment);
             let brought = session.filesystem().bring_back(id, None);
