@@ -12,16 +12,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
 use strongroom_format::FormatError;
 use strongroom_format::limits::sealed_len;
+use strongroom_history::limits::ERASURES_AT_ONCE;
 use strongroom_history::{
     self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Noted, Revision,
+    Target,
 };
 use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
 use crate::blocks::erased::seconds;
-use crate::core::revisions::GiveBack;
 use crate::upkeep::erase::{PRUNE_NOW, bring_back_segments_of, erase, finish_removals};
 use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
@@ -46,7 +46,7 @@ impl Filesystem {
             self.finish_erasing()?;
         }
         let giving_back = finish_removals(&self.core)?;
-        let found = self.find_content(path, None)?;
+        let found = self.find_content(path)?;
         if trial {
             return self.left_to_erase(&found);
         }
@@ -62,11 +62,12 @@ impl Filesystem {
         noted.map(|()| erased)
     }
 
-    fn find_content(&self, path: &[u8], noted: Option<Noted<'_>>) -> Result<Erasure> {
+    fn find_content(&self, path: &[u8]) -> Result<Erasure> {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&engine.trees(), &state, path, noted)
+        let target = Target { path, noted: None };
+        history::to_erase(&engine.trees(), &state, target)
     }
 
     /// Notes for other devices that what was at `path` was erased; where there are none, nothing is noted.         [6.11.7]
@@ -150,60 +151,73 @@ impl Filesystem {
         }
         let had = self.revisions()?;
         let mut problem = None;
-        for note in &pending {
-            let erased = match self.find_noted(note, &had) {
-                Ok(found) => self.erase_found(found)?,
-                // The others do not wait for this one.
-                Err(error) => {
-                    problem = Some(error);
-                    continue;
-                }
-            };
-            all.states += erased.states;
-            all.files += erased.files;
-            all.bytes += erased.bytes;
-            all.shared_bytes += erased.shared_bytes;
-            all.segments_left += erased.segments_left;
-            // (1)
-            done.push(note.id);
-            self.keep_carried_out(&done)?;
+        for notes in pending.chunks(ERASURES_AT_ONCE) {
+            // Until all of them are erased, no tree may lose references.
+            let _giving_back = finish_removals(&self.core)?;
+            for (note, found) in notes.iter().zip(self.find_noted(notes, &had)?) {
+                let erased = match found.and_then(|found| self.brought_back(found)) {
+                    Ok(found) => self.erase_found(found)?,
+                    // The others do not wait for this one.
+                    Err(error) => {
+                        problem = Some(error);
+                        continue;
+                    }
+                };
+                all.states += erased.states;
+                all.files += erased.files;
+                all.bytes += erased.bytes;
+                all.shared_bytes += erased.shared_bytes;
+                all.segments_left += erased.segments_left;
+                // (1)
+                done.push(note.id);
+                self.keep_carried_out(&done)?;
+            }
         }
         problem.map_or(Ok(all), Err)
     }
 
-    /// What to erase for an erasure of another device, once it is here. Until it is erased, no tree may lose references.
+    /// What to erase for each of these erasures of other devices, found in one pass over all trees. The blocks of one may be those of
+    /// another: whether something else uses a block does not depend on what is erased meanwhile.
     fn find_noted(
         &self,
-        note: &ErasureNote,
+        notes: &[ErasureNote],
         had: &[Arc<Revision>],
-    ) -> Result<(Erasure, MutexGuard<'_, GiveBack>)> {
-        let known = had.iter().filter(|revision| note.knew(revision));
-        let known: HashSet<[u8; 32]> = known.map(|revision| revision.id.0).collect();
-        let noted = Noted {
-            id: note.id,
-            known: &known,
+    ) -> Result<Vec<Result<Erasure>>> {
+        let known_by = |note: &ErasureNote| -> HashSet<[u8; 32]> {
+            let known = had.iter().filter(|revision| note.knew(revision));
+            known.map(|revision| revision.id.0).collect()
         };
-        let giving_back = finish_removals(&self.core)?;
-        let found = match self.find_content(&note.path, Some(noted)) {
-            Ok(found) => found,
+        let known: Vec<HashSet<[u8; 32]>> = notes.iter().map(known_by).collect();
+        let targets = notes.iter().zip(&known).map(|(note, known)| Target {
+            path: &note.path,
+            noted: Some(Noted { id: note.id, known }),
+        });
+        let targets: Vec<Target<'_>> = targets.collect();
+        let engine = self.engine();
+        let reader = engine.reader()?;
+        let state = reader.snapshot()?;
+        let mut found = history::to_erase_each(&engine.trees(), &state, &targets)?;
+        for one in &mut found {
             // No snapshot here has it, or the path is none: no later try would do more.
-            Err(Error::NotFound | Error::InvalidArgument(_)) => Erasure::default(),
-            Err(error) => return Err(error),
-        };
-        bring_back_segments_of(&self.core, &found)?;
-        Ok((found, giving_back))
+            if let Err(Error::NotFound | Error::InvalidArgument(_)) = one {
+                *one = Ok(Erasure::default());
+            }
+        }
+        Ok(found)
     }
 
-    fn erase_found(
-        &self,
-        (found, giving_back): (Erasure, MutexGuard<'_, GiveBack>),
-    ) -> Result<ErasedContent> {
+    /// The same, once it is here.
+    fn brought_back(&self, found: Erasure) -> Result<Erasure> {
+        bring_back_segments_of(&self.core, &found)?;
+        Ok(found)
+    }
+
+    fn erase_found(&self, found: Erasure) -> Result<ErasedContent> {
         if found.blocks.is_empty() {
             return Ok(found.content);
         }
         self.keep_setting(ERASING_NOTED, &[1])?;
         let erased = erase(&self.core, found)?;
-        drop(giving_back);
         self.keep_setting(ERASING_NOTED, &[])?;
         Ok(erased)
     }
@@ -259,7 +273,7 @@ impl Filesystem {
             return Ok(());
         }
         let giving_back = finish_removals(&self.core)?;
-        match self.find_content(&path, None) {
+        match self.find_content(&path) {
             Ok(found) => drop(erase(&self.core, found)?),
             // The snapshots that had it were removed since.
             Err(Error::NotFound) => {}
@@ -279,7 +293,7 @@ impl Filesystem {
     #[doc(hidden)]
     pub fn erased_blocks(&self, path: &[u8]) -> Result<(usize, usize)> {
         let _turn = self.hold_revisions();
-        let found = self.find_content(path, None)?;
+        let found = self.find_content(path)?;
         let reader = self.engine().reader()?;
         let grave = reader.segment_by_id(&ERASED_SEGMENT)?;
         let mut erased = 0;
