@@ -31,6 +31,10 @@ const ERASING: &str = "erasing";
 /// The setting that has the ids of the erasures in the tree that were carried out here, 8 bytes each.               [6.11.8]
 const ERASED: &str = "erased";
 
+/// Why an erasure is not noted for other devices.
+const NOT_NOTED: &str = "the content was erased on this device, but other devices keep it: the list of erasures in this vault is of a later version \
+                         of Strongroom, and this version cannot add to it. Install that version here, then erase the same path again";
+
 /// The setting that is not empty while content is erased that another device noted.                               [6.11.8]
 const ERASING_NOTED: &str = "erasing_noted";
 
@@ -38,7 +42,7 @@ impl Filesystem {
     /// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be.
     ///
     /// # Errors
-    /// `NotFound` if no snapshot has anything there; of the stores.
+    /// `NotFound` if no snapshot has anything there; of the stores. `UnknownFormat` if it was erased here and cannot be noted for other devices.
     pub fn erase_content(&self, path: &[u8], trial: bool) -> Result<ErasedContent> {
         // None is taken meanwhile that names it again.
         let _turn = self.hold_revisions();
@@ -77,7 +81,7 @@ impl Filesystem {
         }
         // What a later version wrote there stays.
         let Some(erasures) = self.erasures()? else {
-            return Ok(());
+            return Err(Error::UnknownFormat(NOT_NOTED.to_owned()));
         };
         let had = self.revisions()?;
         let id = self.core.birth_id()?;
@@ -282,8 +286,12 @@ impl Filesystem {
         drop(giving_back);
         // Nobody knows any more which segments held what was erased before the interruption: all waste goes.
         self.compact()?;
-        self.note_erasure(&path)?;
-        self.keep_setting(ERASING, &[])
+        let noted = self.note_erasure(&path);
+        // No later try of this version could note it: whoever hears of that erases the path again.
+        if matches!(noted, Ok(()) | Err(Error::UnknownFormat(_))) {
+            self.keep_setting(ERASING, &[])?;
+        }
+        noted
     }
 
     /// Of the blocks that erasing `path` takes: how many are erased, and how many there are. For tests of interruptions.
