@@ -112,9 +112,7 @@ impl Filesystem {
 
     /// The ids of those of `erasures` that were carried out here.
     fn carried_out(&self, erasures: &Erasures) -> Result<Vec<u64>> {
-        let value = self.setting(ERASED)?.unwrap_or_default();
-        let (ids, _) = value.as_chunks::<8>();
-        let mut ids: Vec<u64> = ids.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        let mut ids = numbers(self.setting(ERASED)?);
         ids.retain(|id| erasures.all().iter().any(|note| note.id == *id));
         Ok(ids)
     }
@@ -231,20 +229,26 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn remotes_to_prune(&self) -> Result<Vec<u64>> {
-        let value = self.setting(PRUNE_NOW)?.unwrap_or_default();
-        let (numbers, _) = value.as_chunks::<8>();
-        Ok(numbers.iter().map(|one| u64::from_le_bytes(*one)).collect())
+        Ok(numbers(self.setting(PRUNE_NOW)?))
     }
 
-    /// Notes that it is gone from that remote.
+    /// Notes that it is gone from that remote, unless something is being erased: that may be there still. Whoever found that it is gone holds
+    /// `hold_revisions` since then, so that nothing was erased meanwhile.                                        [6.11.11]
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, or of the store.
     pub fn note_pruned(&self, remote: u64) -> Result<()> {
-        let mut left = self.remotes_to_prune()?;
-        left.retain(|number| *number != remote);
-        let value: Vec<u8> = left.iter().flat_map(|one| one.to_le_bytes()).collect();
-        self.keep_setting(PRUNE_NOW, &value)
+        self.set(|_, writer| {
+            for under_way in [ERASING, ERASING_NOTED] {
+                if writer.setting(under_way)?.is_some_and(|it| !it.is_empty()) {
+                    return Ok(());
+                }
+            }
+            let mut left = numbers(writer.setting(PRUNE_NOW)?);
+            left.retain(|number| *number != remote);
+            let value: Vec<u8> = left.iter().flat_map(|one| one.to_le_bytes()).collect();
+            Ok(writer.put_setting(PRUNE_NOW, &value)?)
+        })
     }
 
     /// What erasing would take now: not what was erased before.
@@ -315,4 +319,11 @@ impl Filesystem {
         }
         Ok((erased, found.blocks.len()))
     }
+}
+
+/// The numbers in a setting, 8 bytes each.
+fn numbers(value: Option<Vec<u8>>) -> Vec<u64> {
+    let value = value.unwrap_or_default();
+    let (numbers, _) = value.as_chunks::<8>();
+    numbers.iter().map(|one| u64::from_le_bytes(*one)).collect()
 }

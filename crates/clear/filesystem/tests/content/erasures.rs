@@ -67,6 +67,26 @@ fn each_of_several_erasures_takes_what_it_is_about() {
     assert_eq!((again.states, again.bytes), (0, 0), "{again:?}");
 }
 
+/// Goal: while content is being erased, no remote counts as rid of it. Method: the settings are as an interrupted erasure leaves them. Failed
+/// before: the note went, and what was erased later stayed at the remote for as long as anything that is retired.
+#[test]
+fn a_remote_is_not_rid_of_what_is_being_erased() {
+    let lab = Lab::new();
+    let numbers: Vec<u8> = [1_u64, 2]
+        .iter()
+        .flat_map(|one| one.to_le_bytes())
+        .collect();
+    lab.keep_setting("prune_now", &numbers).expect("keeps");
+    for under_way in ["erasing", "erasing_noted"] {
+        lab.keep_setting(under_way, b"/file").expect("keeps");
+        lab.note_pruned(1).expect("leaves it");
+        assert_eq!(lab.remotes_to_prune().expect("reads"), [1, 2]);
+        lab.keep_setting(under_way, &[]).expect("keeps");
+    }
+    lab.note_pruned(1).expect("notes");
+    assert_eq!(lab.remotes_to_prune().expect("reads"), [2]);
+}
+
 /// Goal: all erasures that wait take as many passes over the trees as one. Method: statements of the database, with trees of more nodes than
 /// memory keeps, and files that are still there. Failed before: each erasure took passes of its own.
 #[test]

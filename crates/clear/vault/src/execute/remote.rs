@@ -285,6 +285,8 @@ fn list(session: &Session) -> Result<Response> {
 
 /// Notes that what was erased is gone from a remote. What did not fit one publication is retired by the next.       [6.11.11]
 fn note_pruned(session: &Session, remote: u64) -> Result<()> {
+    // Nothing is erased between the look and the note.
+    let _turn = session.filesystem().hold_revisions();
     let (_, state) = remote_of(session, remote)?;
     match (session.vault.standing_at(remote, state.joined, &[])?).is_behind() {
         true => Ok(()),
