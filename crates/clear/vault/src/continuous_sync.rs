@@ -19,7 +19,7 @@ use crate::follower::{Follower, Works};
 use crate::pull::{Reached, SyncReport};
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
-use crate::request::remote::{Look, RemoteFields, RemoteRequest};
+use crate::request::remote::{LimitLook, RemoteFields, RemoteRequest};
 use crate::worker::{Ending, Worker};
 use crate::{Error, GoOn, Result, Vault};
 
@@ -483,7 +483,9 @@ fn is_above_limit(vault: &Vault, place: &mut Place, ending: &Ending) -> Result<b
         return Ok(false);
     }
     place.limit_mark = mark;
-    Ok(!vault.above_limit(place.number, Look::IfDue)?.is_empty())
+    Ok(!vault
+        .above_limit(place.number, LimitLook::IfDue)?
+        .is_empty())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
 use crate::request::Access;
 use crate::request::frame::Bytes;
-use crate::request::remote::{Look, SegmentFields, Spared, WhichSegments};
+use crate::request::remote::{LimitLook, SegmentFields, Spared, WhichSegments};
 use crate::{Error, Result};
 
 /// Entries and regions that are read at once.
@@ -209,7 +209,7 @@ fn count_file(reader: &Reader<'_>, inode: InodeId, found: &mut Below) -> Result<
 pub(super) fn above_limit(
     session: &Session,
     remote: u64,
-    look: Look,
+    look: LimitLook,
 ) -> Result<Vec<SegmentFields>> {
     let filesystem = session.filesystem();
     let Some(limit) = filesystem.keep_at_most() else {
@@ -223,7 +223,7 @@ pub(super) fn above_limit(
     show_all(session)?;
     let (pins, here) = (pins(session)?, noted_and_here(session, remote)?);
     let looks = &session.vault.limit_looks;
-    if look == Look::IfDue && !looks.is_due(remote, (limit, &pins), &here, mark) {
+    if look == LimitLook::IfDue && !looks.is_due(remote, (limit, &pins), &here, mark) {
         return Ok(Vec::new());
     }
     let pinned = below_pins(session, pins.clone())?;

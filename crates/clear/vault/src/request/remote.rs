@@ -106,7 +106,7 @@ pub(crate) enum RemoteRequest<'a> {
     /// none while content is within the limit.
     AboveLimit {
         remote: u64,
-        look: Look,
+        look: LimitLook,
     },
     /// Brings the file of a segment back; gives whether it was away.
     BringBack {
@@ -377,7 +377,7 @@ pub(crate) enum Spared {
 
 /// When to look for what may go for the limit of this device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Look {
+pub(crate) enum LimitLook {
     Now,
     /// Unless the last look has shown that it would find little.
     IfDue,
