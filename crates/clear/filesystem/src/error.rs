@@ -93,6 +93,9 @@ pub enum Error {
     /// Caller: a revision that is not there, or not the only one that is meant; see the text.
     #[error("{0}")]
     UnknownRevision(String),
+    /// Environment: what would change is of a later version; see the text.
+    #[error("{0}")]
+    UnknownFormat(String),
     /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
     #[error("an earlier write to the disk failed; open the vault again")]
     Failed,

@@ -152,15 +152,17 @@ impl Filesystem {
 
     /// How many nodes but directories are new, changed or elsewhere since the revision `head`; without one, how many there are. `None` if
     /// that is not known, because `head` is not kept. Everything acknowledged before is durable on return; nothing is stored for the
-    /// comparison. Costs time and memory in proportion to the changes.
+    /// comparison, and nobody who takes a snapshot is waited for. Costs time and memory in proportion to the changes.
     ///
     /// # Errors
     /// As `sync`; of the stores.
     pub fn files_changed_since(&self, head: Option<&[u8; 32]>) -> Result<Option<u64>> {
         self.sync()?;
-        // The newest tree stays what it is meanwhile.
-        let _turn = self.hold_revisions();
-        let reader = self.engine().reader()?;
+        let engine = self.engine();
+        // Snapshots are taken and removed meanwhile: all rows are of one moment, and the trees that they name stay.
+        let _held = engine.hold();
+        let connection = engine.reader()?;
+        let reader = connection.snapshot()?;
         let Some(head) = head else {
             let mut count = 0;
             reader.for_each_inode(|node| {
@@ -180,7 +182,7 @@ impl Filesystem {
         };
         // Between those trees, and since the newer one.
         let mut changed: HashSet<u64> = HashSet::new();
-        let trees = self.engine().trees();
+        let trees = engine.trees();
         let tree = Tree::new(&trees);
         let (before, after) = (tree.root(&head.body.root)?, tree.root(&newest)?);
         let mut behind: Option<Vec<u8>> = None;

@@ -53,6 +53,6 @@ pub use transaction::draft::Draft;
 pub use transaction::join::{Brought, Ending, Shown};
 pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
-pub use upkeep::evict::AwaySize;
+pub use upkeep::evict::{AwaySize, ShownSegment};
 pub use upkeep::limit::LastUse;
 pub use upkeep::reseal::{Older, Resealed};

@@ -137,7 +137,10 @@ impl Filesystem {
     }
 
     /// Takes a choice into the transaction and into memory, in one step, and makes it durable.
-    fn set(&self, put: impl FnOnce(&Core, &mut Transaction<'_>) -> Result<()>) -> Result<()> {
+    pub(crate) fn set(
+        &self,
+        put: impl FnOnce(&Core, &mut Transaction<'_>) -> Result<()>,
+    ) -> Result<()> {
         let core = &self.core;
         {
             let _gate = core.mutate()?;

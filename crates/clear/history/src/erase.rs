@@ -1,7 +1,7 @@
 //! Finds the blocks to remove so that the content of a file, or of all files in a directory, leaves every snapshot.
 //!
-//! Takes   a path
-//! Gives   the blocks that only this content uses, in any snapshot and under any name
+//! Takes   a path, or several
+//! Gives   of each the blocks that only this content uses, in any snapshot and under any name
 //! Never   changes anything: trees stay as they were signed, and still list the file
 //! Spec    spec/6-history.md, section 6.11
 //!
@@ -10,7 +10,8 @@
 //!  (2) Of an erasure on another device only content goes that some snapshot has which that device knew.          [6.11.9]
 //!  (3) What a later snapshot has, whose tree has the erasure, somebody kept all the same: it stays.              [6.11.9]
 //!
-//! It opens every node of every tree twice, and no content.
+//! It opens every node of every tree a few times, and no content. Of several paths it does so once for all: what it knows of a node or of a
+//! block has a bit for each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +25,7 @@ use crate::content::{Content, ExtentTrie};
 use crate::entry::{Body, Entry};
 use crate::erasures::{ERASURES, Erasures};
 use crate::error::Error;
-use crate::limits::PAGE_ROWS;
+use crate::limits::{ERASURES_AT_ONCE, PAGE_ROWS};
 use crate::node::{entries_of_block, names_of_block};
 use crate::read::Tree;
 use crate::trie::{Node, Ref};
@@ -65,7 +66,22 @@ pub struct Noted<'a> {
     pub known: &'a HashSet<[u8; 32]>,
 }
 
-/// Finds what to erase at `path`: the content that files have in all snapshots, or in those that `noted` is about.
+/// What is to be erased.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The content of all files at and below it.
+    pub path: &'a [u8],
+    /// What that is about, if another device erased it.
+    pub noted: Option<Noted<'a>>,
+}
+
+/// A bit for each of several targets, the lowest for the first.
+type Bits = u64;
+
+/// Bits of blocks; those that are not there have none.
+type BitsOf = HashMap<BlockId, Bits>;
+
+/// Finds what to erase at the path of `target`: the content that files have in all snapshots, or in those that it is about.
 ///
 /// # Errors
 /// `Error::NotFound` if no snapshot has anything there; `Error::Invalid` for the root; those of the blocks, and
@@ -73,79 +89,58 @@ pub struct Noted<'a> {
 pub fn to_erase<B: Blocks>(
     blocks: &B,
     reads: &Reads,
-    path: &[u8],
-    noted: Option<Noted<'_>>,
+    target: Target<'_>,
 ) -> Result<Erasure, B::Error> {
-    let mut found = Search {
-        blocks,
-        reads,
-        known: noted.map(|noted| noted.known),
-        files: HashSet::new(),
-        directories: HashSet::new(),
-    };
-    let states = found.files_at(path)?;
-    let files = found.files;
-    let nodes = nodes(reads)?;
-    let known = noted.map(|noted| below(blocks, reads, &nodes, noted.known));
-    let known = known.transpose()?;
-    let later = match noted {
-        Some(noted) => below(blocks, reads, &nodes, &later(blocks, reads, noted.id)?)?,
-        None => HashSet::new(),
-    };
-    let mut content = HashSet::new();
-    let mut lists = Lists::default();
-    for (kind, id) in &nodes {
-        for entry in entries(blocks, *kind, id)? {
-            let is_target = files.contains(&(entry.inode, entry.birth_id));
-            // (3)
-            let stays = !is_target || later.contains(id);
-            // (2)
-            let goes = is_target && known.as_ref().is_none_or(|known| known.contains(id));
-            match content_of(&entry) {
-                Some(Content::Inline(extents)) if goes => {
-                    content.extend(extents.iter().map(|extent| extent.block));
-                }
-                Some(Content::Listed(list)) => {
-                    if goes {
-                        lists.of_targets.push(list.block);
-                    }
-                    if stays {
-                        lists.of_others.push(list.block);
-                    }
-                }
-                _ => {}
+    let found = to_erase_each(blocks, reads, &[target])?;
+    found
+        .into_iter()
+        .next()
+        .expect("there is one for each target")
+}
+
+/// The same for each of at most `ERASURES_AT_ONCE` targets, as if each were the only one.
+///
+/// # Errors
+/// Of each those of what is at its path, and of all together as `to_erase`.
+pub fn to_erase_each<B: Blocks>(
+    blocks: &B,
+    reads: &Reads,
+    targets: &[Target<'_>],
+) -> Result<Vec<Result<Erasure, B::Error>>, B::Error> {
+    assert!(targets.len() <= ERASURES_AT_ONCE, "each has a bit");
+    let mut files: HashMap<File, Bits> = HashMap::new();
+    let mut each = Vec::with_capacity(targets.len());
+    for (at, target) in targets.iter().enumerate() {
+        let mut search = Search {
+            blocks,
+            reads,
+            known: target.noted.map(|noted| noted.known),
+            files: HashSet::new(),
+            directories: HashSet::new(),
+        };
+        let states = search.files_at(target.path);
+        each.push(states.map(|states| {
+            let content = ErasedContent {
+                states,
+                files: search.files.len() as u64,
+                ..ErasedContent::default()
+            };
+            for file in search.files {
+                *files.entry(file).or_default() |= 1 << at;
             }
-        }
+            Erasure {
+                content,
+                ..Erasure::default()
+            }
+        }));
     }
-    each_extent(blocks, lists.of_targets, |block| {
-        content.insert(block);
-    })?;
-    let mut shared = HashSet::new();
-    each_extent(blocks, lists.of_others, |block| {
-        if content.contains(&block) {
-            shared.insert(block);
-        }
-    })?;
-    let mut counts: HashMap<BlockId, u32> = HashMap::new();
-    for (kind, id) in &nodes {
-        for name in names_of_block(*kind, &blocks.need(*kind, id)?)? {
-            if content.contains(&name) {
-                *counts.entry(name).or_insert(0) += 1;
-            }
-        }
-        for entry in entries(blocks, *kind, id)? {
-            let is_target = files.contains(&(entry.inode, entry.birth_id));
-            let stays = !is_target || later.contains(id);
-            if let (Some(Content::Inline(extents)), true) = (content_of(&entry), stays) {
-                let blocks = extents.iter().map(|extent| extent.block);
-                shared.extend(blocks.filter(|block| content.contains(block)));
-            }
-        }
+    if each.iter().all(Result::is_err) {
+        return Ok(each);
     }
-    let mut erasure = Erasure::default();
-    let told = &mut erasure.content;
-    (told.states, told.files) = (states, files.len() as u64);
-    for id in content {
+    let passes = Passes::new(blocks, reads, files, targets)?;
+    let (content, mut shared) = passes.content()?;
+    let counts = passes.count(&content, &mut shared)?;
+    for (id, bits) in content {
         let number = reads.block_by_id(&id)?;
         let Some(block) = number.map(|number| reads.block(number)).transpose()? else {
             continue;
@@ -153,81 +148,226 @@ pub fn to_erase<B: Blocks>(
         let Some(block) = block else { continue };
         let bytes = sealed_len(block.clear_len as usize) as u64;
         // (1): more references than nodes of trees have are those of files of now.
-        if shared.contains(&id) || counts.get(&id) != Some(&block.references) {
-            told.shared_bytes += bytes;
-        } else {
-            told.bytes += bytes;
-            erasure.blocks.push((block.number, block.references));
+        let is_in_use = counts.get(&id) != Some(&block.references);
+        let shared = shared.get(&id).copied().unwrap_or(0);
+        for (at, erasure) in each.iter_mut().enumerate() {
+            let bit: Bits = 1 << at;
+            let Ok(erasure) = erasure else { continue };
+            if bits & bit == 0 {
+                continue;
+            }
+            if is_in_use || shared & bit != 0 {
+                erasure.content.shared_bytes += bytes;
+            } else {
+                erasure.content.bytes += bytes;
+                erasure.blocks.push((block.number, block.references));
+            }
         }
     }
-    erasure.blocks.sort_unstable();
-    Ok(erasure)
+    for erasure in each.iter_mut().flatten() {
+        erasure.blocks.sort_unstable();
+    }
+    Ok(each)
 }
 
-/// The snapshots whose trees have that erasure. (3)
+/// What goes through all nodes of all trees.
+struct Passes<'a, B: Blocks> {
+    blocks: &'a B,
+    nodes: Vec<(Kind, BlockId)>,
+    /// Which targets a file is of.
+    files: HashMap<File, Bits>,
+    /// Those that there are.
+    all: Bits,
+    /// Those that are about all snapshots.
+    unbounded: Bits,
+    /// Of each node, for which of the others it is in a snapshot that they are about. (2)
+    known: BitsOf,
+    /// Of each node, for which it is in a snapshot that has the erasure. (3)
+    later: BitsOf,
+}
+
+impl<'a, B: Blocks> Passes<'a, B> {
+    fn new(
+        blocks: &'a B,
+        reads: &Reads,
+        files: HashMap<File, Bits>,
+        targets: &[Target<'_>],
+    ) -> Result<Self, B::Error> {
+        let nodes = nodes(reads)?;
+        let kinds: HashMap<BlockId, Kind> = nodes.iter().map(|(kind, id)| (*id, *kind)).collect();
+        let later = later(blocks, reads, targets)?;
+        let (mut of_known, mut of_later) = (Vec::new(), Vec::new());
+        for revision in reads.revisions()? {
+            if let Some(root) = reads.block_id(revision.root)? {
+                let knows = |noted: &Noted<'_>| noted.known.contains(&revision.id);
+                of_known.push((root, bits(targets, |noted| noted.is_some_and(knows))));
+                of_later.push((root, later.get(&revision.id).copied().unwrap_or(0)));
+            }
+        }
+        Ok(Self {
+            known: below(blocks, &kinds, of_known)?,
+            later: below(blocks, &kinds, of_later)?,
+            all: bits(targets, |_| true),
+            unbounded: bits(targets, |noted| noted.is_none()),
+            blocks,
+            nodes,
+            files,
+        })
+    }
+
+    /// For which targets the content of an entry of `node` goes, and for which it stays.
+    fn of_entry(&self, node: &BlockId, entry: &Entry) -> (Bits, Bits) {
+        let of = |bits: &BitsOf| bits.get(node).copied().unwrap_or(0);
+        let file = (entry.inode, entry.birth_id);
+        let is_target = self.files.get(&file).copied().unwrap_or(0);
+        // (2) (3)
+        let goes = is_target & (self.unbounded | of(&self.known));
+        (goes, self.all & (!is_target | of(&self.later)))
+    }
+
+    /// The blocks of content that goes, and those of them that lists of extents name which stay.
+    fn content(&self) -> Result<(BitsOf, BitsOf), B::Error> {
+        let (mut content, mut shared) = (BitsOf::new(), BitsOf::new());
+        let mut lists = Lists::default();
+        for (kind, id) in &self.nodes {
+            for entry in entries(self.blocks, *kind, id)? {
+                let (goes, stays) = self.of_entry(id, &entry);
+                match content_of(&entry) {
+                    Some(Content::Inline(extents)) if goes != 0 => {
+                        for extent in extents {
+                            *content.entry(extent.block).or_default() |= goes;
+                        }
+                    }
+                    Some(Content::Listed(list)) => {
+                        *lists.of_targets.entry(list.block).or_default() |= goes;
+                        *lists.of_others.entry(list.block).or_default() |= stays;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        each_extent(self.blocks, lists.of_targets, |block, goes| {
+            *content.entry(block).or_default() |= goes;
+        })?;
+        each_extent(self.blocks, lists.of_others, |block, stays| {
+            if content.contains_key(&block) {
+                *shared.entry(block).or_default() |= stays;
+            }
+        })?;
+        Ok((content, shared))
+    }
+
+    /// How often nodes name each block of `content`. What is named beside a name that stays is `shared`.
+    fn count(
+        &self,
+        content: &BitsOf,
+        shared: &mut BitsOf,
+    ) -> Result<HashMap<BlockId, u32>, B::Error> {
+        let mut counts: HashMap<BlockId, u32> = HashMap::new();
+        for (kind, id) in &self.nodes {
+            for name in names_of_block(*kind, &self.blocks.need(*kind, id)?)? {
+                if content.contains_key(&name) {
+                    *counts.entry(name).or_insert(0) += 1;
+                }
+            }
+            for entry in entries(self.blocks, *kind, id)? {
+                let (_, stays) = self.of_entry(id, &entry);
+                if let Some(Content::Inline(extents)) = content_of(&entry) {
+                    for extent in extents {
+                        if content.contains_key(&extent.block) {
+                            *shared.entry(extent.block).or_default() |= stays;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// The bits of those that are meant.
+fn bits(targets: &[Target<'_>], is_meant: impl Fn(Option<&Noted<'_>>) -> bool) -> Bits {
+    let each = targets.iter().enumerate();
+    each.fold(0, |bits, (at, target)| {
+        bits | (Bits::from(is_meant(target.noted.as_ref())) << at)
+    })
+}
+
+/// Of each snapshot, which of the erasures its tree has. (3)
 fn later<B: Blocks>(
     blocks: &B,
     reads: &Reads,
-    erasure: u64,
-) -> Result<HashSet<[u8; 32]>, B::Error> {
+    targets: &[Target<'_>],
+) -> Result<HashMap<[u8; 32], Bits>, B::Error> {
+    let mut later = HashMap::new();
+    if targets.iter().all(|target| target.noted.is_none()) {
+        return Ok(later);
+    }
     let tree = Tree::new(blocks);
     // Most snapshots have the attributes of the one before.
-    let mut looked: HashMap<Vec<BlockId>, bool> = HashMap::new();
-    let mut later = HashSet::new();
+    let mut looked: HashMap<Vec<BlockId>, Bits> = HashMap::new();
     for revision in reads.revisions()? {
         let root = reads.block_id(revision.root)?;
         let root = tree.root(&root.ok_or(Error::MissingBlock)?)?;
         let known = looked.get(&root.xattrs.0).copied();
-        let has_it = match known {
-            Some(has_it) => has_it,
+        let has = match known {
+            Some(has) => has,
             None => {
                 let xattrs = tree.xattrs(&root)?;
                 let value = xattrs.iter().find(|(name, _)| name == ERASURES);
                 let list = value.and_then(|(_, value)| Erasures::decode(value).ok());
-                list.is_some_and(|list| list.all().iter().any(|note| note.id == erasure))
+                let list = list.unwrap_or_default();
+                let has = |id| list.all().iter().any(|note| note.id == id);
+                bits(targets, |noted| noted.is_some_and(|noted| has(noted.id)))
             }
         };
         if known.is_none() {
-            looked.insert(root.xattrs.0, has_it);
+            looked.insert(root.xattrs.0, has);
         }
-        if has_it {
-            later.insert(revision.id);
-        }
+        later.insert(revision.id, has);
     }
     Ok(later)
 }
 
-/// The nodes of the trees of these snapshots.
+/// The nodes of the trees below `roots`, with the bits of those.
 fn below<B: Blocks>(
     blocks: &B,
-    reads: &Reads,
-    nodes: &[(Kind, BlockId)],
-    snapshots: &HashSet<[u8; 32]>,
-) -> Result<HashSet<BlockId>, B::Error> {
-    let kinds: HashMap<BlockId, Kind> = nodes.iter().map(|(kind, id)| (*id, *kind)).collect();
-    let mut found = HashSet::new();
-    let mut waiting = Vec::new();
-    for revision in reads.revisions()? {
-        if snapshots.contains(&revision.id) {
-            waiting.extend(reads.block_id(revision.root)?);
-        }
-    }
-    while let Some(id) = waiting.pop() {
-        // What is no node is content.
-        if let Some(kind) = kinds.get(&id)
-            && found.insert(id)
-        {
-            waiting.extend(names_of_block(*kind, &blocks.need(*kind, &id)?)?);
+    kinds: &HashMap<BlockId, Kind>,
+    mut roots: Vec<(BlockId, Bits)>,
+) -> Result<BitsOf, B::Error> {
+    // Those with the most bits first: what they share with others is then gone through once.
+    roots.sort_by_key(|(_, bits)| bits.count_ones());
+    let mut found = BitsOf::new();
+    while let Some((root, bits)) = roots.pop() {
+        let mut waiting = vec![root];
+        while let Some(id) = waiting.pop() {
+            // What is no node is content.
+            if let Some(kind) = kinds.get(&id)
+                && adds(&mut found, id, bits)
+            {
+                waiting.extend(names_of_block(*kind, &blocks.need(*kind, &id)?)?);
+            }
         }
     }
     Ok(found)
 }
 
+/// Adds bits; gives whether one of them is new.
+fn adds(found: &mut BitsOf, id: BlockId, bits: Bits) -> bool {
+    if bits == 0 {
+        return false;
+    }
+    let known = found.entry(id).or_default();
+    let is_new = *known | bits != *known;
+    *known |= bits;
+    is_new
+}
+
 /// The lists of extents of large files.
 #[derive(Default)]
 struct Lists {
-    of_targets: Vec<BlockId>,
-    of_others: Vec<BlockId>,
+    of_targets: BitsOf,
+    of_others: BitsOf,
 }
 
 const fn content_of(entry: &Entry) -> Option<&Content> {
@@ -255,23 +395,26 @@ fn entries<B: Blocks>(blocks: &B, kind: Kind, id: &BlockId) -> Result<Vec<Entry>
     Ok(entries_of_block(&blocks.need(kind, id)?)?)
 }
 
-/// Gives the block of every extent in `lists`, each node once.
+/// Gives the block of every extent in `lists` with the bits of those, each node once for the same bits.
 fn each_extent<B: Blocks>(
     blocks: &B,
-    lists: Vec<BlockId>,
-    mut take: impl FnMut(BlockId),
+    lists: BitsOf,
+    mut take: impl FnMut(BlockId, Bits),
 ) -> Result<(), B::Error> {
-    let mut seen: HashSet<BlockId> = HashSet::new();
-    let mut waiting = lists;
-    while let Some(id) = waiting.pop() {
-        if !seen.insert(id) {
+    let mut seen = BitsOf::new();
+    let mut waiting: Vec<(BlockId, Bits)> = lists.into_iter().collect();
+    // As in `below`.
+    waiting.sort_by_key(|(_, bits)| bits.count_ones());
+    while let Some((id, bits)) = waiting.pop() {
+        if !adds(&mut seen, id, bits) {
             continue;
         }
         let bytes = blocks.need(Kind::ExtentList, &id)?;
         match Node::<ExtentTrie>::decode(&bytes)? {
-            Node::Leaf(extents) => extents.iter().for_each(|extent| take(extent.block)),
+            Node::Leaf(extents) => extents.iter().for_each(|extent| take(extent.block, bits)),
             Node::Branch(children) => {
-                waiting.extend(children.iter().flatten().map(|child| child.block));
+                let children = children.iter().flatten();
+                waiting.extend(children.map(|child| (child.block, bits)));
             }
         }
     }

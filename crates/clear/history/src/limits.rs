@@ -53,6 +53,9 @@ pub const BATCH_NODES: usize = 512;
 /// Rows read at a time.
 pub const PAGE_ROWS: usize = 1_000;
 
+/// Erasures that are looked for in one pass: each has a bit of a number.
+pub const ERASURES_AT_ONCE: usize = 64;
+
 /// Released blocks looked at in one step.
 pub const RELEASED_PAGE: usize = 256;
 

@@ -477,6 +477,7 @@ impl From<filesystem::Error> for Error {
             filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),
             filesystem::Error::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
             filesystem::Error::UnknownRevision(text) => Self::Revision(text),
+            filesystem::Error::UnknownFormat(text) => Self::UnknownFormat(text),
             filesystem::Error::History(error) => Self::Damaged {
                 what: "history",
                 why: error.to_string(),

@@ -17,6 +17,7 @@ pub(crate) mod hash;
 pub(crate) mod history;
 mod join;
 mod let_go;
+mod limit_looks;
 mod locks;
 pub(crate) mod namespace;
 mod pin;

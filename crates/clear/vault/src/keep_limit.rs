@@ -15,7 +15,7 @@ use strongroom_remote::Remote;
 
 use crate::evict::EvictReport;
 use crate::remotes::RemoteProgress;
-use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, Spared};
+use crate::request::remote::{LimitLook, RemoteFields, RemoteRequest, SegmentFields, Spared};
 use crate::request::{Request, WholeRequest};
 use crate::{Error, GoOn, Result, Vault};
 
@@ -53,7 +53,7 @@ impl Vault {
             if report.is_stopped {
                 break;
             }
-            if self.above_limit(row.number)?.is_empty() {
+            if self.above_limit(row.number, LimitLook::Now)?.is_empty() {
                 continue;
             }
             let remote = self.connect(&row);
@@ -78,7 +78,7 @@ impl Vault {
         report: &mut EvictReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
-        let mut chosen = self.above_limit(row.number)?;
+        let mut chosen = self.above_limit(row.number, LimitLook::Now)?;
         if chosen.is_empty() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Vault {
             if report.is_stopped || gone.is_empty() {
                 break;
             }
-            chosen = self.above_limit(row.number)?;
+            chosen = self.above_limit(row.number, LimitLook::Now)?;
         }
         // Some of it may be at another remote, which cannot be reached now: that is no fault of this one. (2)
         if report.segments > before
@@ -115,7 +115,7 @@ impl Vault {
     }
 
     /// What may go for the limit and that remote is noted to have, least recently used first; nothing while content is within the limit.
-    pub(crate) fn above_limit(&self, remote: u64) -> Result<Vec<SegmentFields>> {
-        self.ask_for(&Request::Remote(RemoteRequest::AboveLimit { remote }))
+    pub(crate) fn above_limit(&self, remote: u64, look: LimitLook) -> Result<Vec<SegmentFields>> {
+        self.ask_for(&Request::Remote(RemoteRequest::AboveLimit { remote, look }))
     }
 }

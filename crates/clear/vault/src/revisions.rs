@@ -194,7 +194,8 @@ impl Vault {
     /// snapshots; what other files have too stays with them.
     ///
     /// # Errors
-    /// `File(NotFound)` if no snapshot has anything there; `File(InvalidArgument)` if there is something now.
+    /// `File(NotFound)` if no snapshot has anything there; `File(InvalidArgument)` if there is something now; `UnknownFormat` if it was erased
+    /// here, and a later version has to note that for other devices.
     pub fn erase(&self, path: impl VaultPath, trial: bool) -> Result<ErasedContent> {
         let path = path.path_bytes().to_vec();
         match self.ask_history(HistoryRequest::Erase { path, trial })? {

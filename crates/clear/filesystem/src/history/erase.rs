@@ -12,16 +12,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
 use strongroom_format::FormatError;
 use strongroom_format::limits::sealed_len;
+use strongroom_history::limits::ERASURES_AT_ONCE;
 use strongroom_history::{
     self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Noted, Revision,
+    Target,
 };
 use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
 use crate::blocks::erased::seconds;
-use crate::core::revisions::GiveBack;
 use crate::upkeep::erase::{PRUNE_NOW, bring_back_segments_of, erase, finish_removals};
 use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
@@ -31,6 +31,10 @@ const ERASING: &str = "erasing";
 /// The setting that has the ids of the erasures in the tree that were carried out here, 8 bytes each.               [6.11.8]
 const ERASED: &str = "erased";
 
+/// Why an erasure is not noted for other devices.
+const NOT_NOTED: &str = "the content was erased on this device, but other devices keep it: the list of erasures in this vault is of a later version \
+                         of Strongroom, and this version cannot add to it. Install that version here, then erase the same path again";
+
 /// The setting that is not empty while content is erased that another device noted.                               [6.11.8]
 const ERASING_NOTED: &str = "erasing_noted";
 
@@ -38,7 +42,7 @@ impl Filesystem {
     /// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be.
     ///
     /// # Errors
-    /// `NotFound` if no snapshot has anything there; of the stores.
+    /// `NotFound` if no snapshot has anything there; of the stores. `UnknownFormat` if it was erased here and cannot be noted for other devices.
     pub fn erase_content(&self, path: &[u8], trial: bool) -> Result<ErasedContent> {
         // None is taken meanwhile that names it again.
         let _turn = self.hold_revisions();
@@ -46,7 +50,7 @@ impl Filesystem {
             self.finish_erasing()?;
         }
         let giving_back = finish_removals(&self.core)?;
-        let found = self.find_content(path, None)?;
+        let found = self.find_content(path)?;
         if trial {
             return self.left_to_erase(&found);
         }
@@ -62,11 +66,12 @@ impl Filesystem {
         noted.map(|()| erased)
     }
 
-    fn find_content(&self, path: &[u8], noted: Option<Noted<'_>>) -> Result<Erasure> {
+    fn find_content(&self, path: &[u8]) -> Result<Erasure> {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&engine.trees(), &state, path, noted)
+        let target = Target { path, noted: None };
+        history::to_erase(&engine.trees(), &state, target)
     }
 
     /// Notes for other devices that what was at `path` was erased; where there are none, nothing is noted.         [6.11.7]
@@ -76,7 +81,7 @@ impl Filesystem {
         }
         // What a later version wrote there stays.
         let Some(erasures) = self.erasures()? else {
-            return Ok(());
+            return Err(Error::UnknownFormat(NOT_NOTED.to_owned()));
         };
         let had = self.revisions()?;
         let id = self.core.birth_id()?;
@@ -107,9 +112,7 @@ impl Filesystem {
 
     /// The ids of those of `erasures` that were carried out here.
     fn carried_out(&self, erasures: &Erasures) -> Result<Vec<u64>> {
-        let value = self.setting(ERASED)?.unwrap_or_default();
-        let (ids, _) = value.as_chunks::<8>();
-        let mut ids: Vec<u64> = ids.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        let mut ids = numbers(self.setting(ERASED)?);
         ids.retain(|id| erasures.all().iter().any(|note| note.id == *id));
         Ok(ids)
     }
@@ -150,60 +153,73 @@ impl Filesystem {
         }
         let had = self.revisions()?;
         let mut problem = None;
-        for note in &pending {
-            let erased = match self.find_noted(note, &had) {
-                Ok(found) => self.erase_found(found)?,
-                // The others do not wait for this one.
-                Err(error) => {
-                    problem = Some(error);
-                    continue;
-                }
-            };
-            all.states += erased.states;
-            all.files += erased.files;
-            all.bytes += erased.bytes;
-            all.shared_bytes += erased.shared_bytes;
-            all.segments_left += erased.segments_left;
-            // (1)
-            done.push(note.id);
-            self.keep_carried_out(&done)?;
+        for notes in pending.chunks(ERASURES_AT_ONCE) {
+            // Until all of them are erased, no tree may lose references.
+            let _giving_back = finish_removals(&self.core)?;
+            for (note, found) in notes.iter().zip(self.find_noted(notes, &had)?) {
+                let erased = match found.and_then(|found| self.brought_back(found)) {
+                    Ok(found) => self.erase_found(found)?,
+                    // The others do not wait for this one.
+                    Err(error) => {
+                        problem = Some(error);
+                        continue;
+                    }
+                };
+                all.states += erased.states;
+                all.files += erased.files;
+                all.bytes += erased.bytes;
+                all.shared_bytes += erased.shared_bytes;
+                all.segments_left += erased.segments_left;
+                // (1)
+                done.push(note.id);
+                self.keep_carried_out(&done)?;
+            }
         }
         problem.map_or(Ok(all), Err)
     }
 
-    /// What to erase for an erasure of another device, once it is here. Until it is erased, no tree may lose references.
+    /// What to erase for each of these erasures of other devices, found in one pass over all trees. The blocks of one may be those of
+    /// another: whether something else uses a block does not depend on what is erased meanwhile.
     fn find_noted(
         &self,
-        note: &ErasureNote,
+        notes: &[ErasureNote],
         had: &[Arc<Revision>],
-    ) -> Result<(Erasure, MutexGuard<'_, GiveBack>)> {
-        let known = had.iter().filter(|revision| note.knew(revision));
-        let known: HashSet<[u8; 32]> = known.map(|revision| revision.id.0).collect();
-        let noted = Noted {
-            id: note.id,
-            known: &known,
+    ) -> Result<Vec<Result<Erasure>>> {
+        let known_by = |note: &ErasureNote| -> HashSet<[u8; 32]> {
+            let known = had.iter().filter(|revision| note.knew(revision));
+            known.map(|revision| revision.id.0).collect()
         };
-        let giving_back = finish_removals(&self.core)?;
-        let found = match self.find_content(&note.path, Some(noted)) {
-            Ok(found) => found,
+        let known: Vec<HashSet<[u8; 32]>> = notes.iter().map(known_by).collect();
+        let targets = notes.iter().zip(&known).map(|(note, known)| Target {
+            path: &note.path,
+            noted: Some(Noted { id: note.id, known }),
+        });
+        let targets: Vec<Target<'_>> = targets.collect();
+        let engine = self.engine();
+        let reader = engine.reader()?;
+        let state = reader.snapshot()?;
+        let mut found = history::to_erase_each(&engine.trees(), &state, &targets)?;
+        for one in &mut found {
             // No snapshot here has it, or the path is none: no later try would do more.
-            Err(Error::NotFound | Error::InvalidArgument(_)) => Erasure::default(),
-            Err(error) => return Err(error),
-        };
-        bring_back_segments_of(&self.core, &found)?;
-        Ok((found, giving_back))
+            if let Err(Error::NotFound | Error::InvalidArgument(_)) = one {
+                *one = Ok(Erasure::default());
+            }
+        }
+        Ok(found)
     }
 
-    fn erase_found(
-        &self,
-        (found, giving_back): (Erasure, MutexGuard<'_, GiveBack>),
-    ) -> Result<ErasedContent> {
+    /// The same, once it is here.
+    fn brought_back(&self, found: Erasure) -> Result<Erasure> {
+        bring_back_segments_of(&self.core, &found)?;
+        Ok(found)
+    }
+
+    fn erase_found(&self, found: Erasure) -> Result<ErasedContent> {
         if found.blocks.is_empty() {
             return Ok(found.content);
         }
         self.keep_setting(ERASING_NOTED, &[1])?;
         let erased = erase(&self.core, found)?;
-        drop(giving_back);
         self.keep_setting(ERASING_NOTED, &[])?;
         Ok(erased)
     }
@@ -213,20 +229,26 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn remotes_to_prune(&self) -> Result<Vec<u64>> {
-        let value = self.setting(PRUNE_NOW)?.unwrap_or_default();
-        let (numbers, _) = value.as_chunks::<8>();
-        Ok(numbers.iter().map(|one| u64::from_le_bytes(*one)).collect())
+        Ok(numbers(self.setting(PRUNE_NOW)?))
     }
 
-    /// Notes that it is gone from that remote.
+    /// Notes that it is gone from that remote, unless something is being erased: that may be there still. Whoever found that it is gone holds
+    /// `hold_revisions` since then, so that nothing was erased meanwhile.                                        [6.11.11]
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, or of the store.
     pub fn note_pruned(&self, remote: u64) -> Result<()> {
-        let mut left = self.remotes_to_prune()?;
-        left.retain(|number| *number != remote);
-        let value: Vec<u8> = left.iter().flat_map(|one| one.to_le_bytes()).collect();
-        self.keep_setting(PRUNE_NOW, &value)
+        self.set(|_, writer| {
+            for under_way in [ERASING, ERASING_NOTED] {
+                if writer.setting(under_way)?.is_some_and(|it| !it.is_empty()) {
+                    return Ok(());
+                }
+            }
+            let mut left = numbers(writer.setting(PRUNE_NOW)?);
+            left.retain(|number| *number != remote);
+            let value: Vec<u8> = left.iter().flat_map(|one| one.to_le_bytes()).collect();
+            Ok(writer.put_setting(PRUNE_NOW, &value)?)
+        })
     }
 
     /// What erasing would take now: not what was erased before.
@@ -259,7 +281,7 @@ impl Filesystem {
             return Ok(());
         }
         let giving_back = finish_removals(&self.core)?;
-        match self.find_content(&path, None) {
+        match self.find_content(&path) {
             Ok(found) => drop(erase(&self.core, found)?),
             // The snapshots that had it were removed since.
             Err(Error::NotFound) => {}
@@ -268,8 +290,12 @@ impl Filesystem {
         drop(giving_back);
         // Nobody knows any more which segments held what was erased before the interruption: all waste goes.
         self.compact()?;
-        self.note_erasure(&path)?;
-        self.keep_setting(ERASING, &[])
+        let noted = self.note_erasure(&path);
+        // No later try of this version could note it: whoever hears of that erases the path again.
+        if matches!(noted, Ok(()) | Err(Error::UnknownFormat(_))) {
+            self.keep_setting(ERASING, &[])?;
+        }
+        noted
     }
 
     /// Of the blocks that erasing `path` takes: how many are erased, and how many there are. For tests of interruptions.
@@ -279,7 +305,7 @@ impl Filesystem {
     #[doc(hidden)]
     pub fn erased_blocks(&self, path: &[u8]) -> Result<(usize, usize)> {
         let _turn = self.hold_revisions();
-        let found = self.find_content(path, None)?;
+        let found = self.find_content(path)?;
         let reader = self.engine().reader()?;
         let grave = reader.segment_by_id(&ERASED_SEGMENT)?;
         let mut erased = 0;
@@ -293,4 +319,11 @@ impl Filesystem {
         }
         Ok((erased, found.blocks.len()))
     }
+}
+
+/// The numbers in a setting, 8 bytes each.
+fn numbers(value: Option<Vec<u8>>) -> Vec<u64> {
+    let value = value.unwrap_or_default();
+    let (numbers, _) = value.as_chunks::<8>();
+    numbers.iter().map(|one| u64::from_le_bytes(*one)).collect()
 }

@@ -1,14 +1,15 @@
 //! Removes files of segments that a remote has. Their rows stay, so that a file is fetched when something in it is read.
 //!
-//! Takes   segments that a remote has now, as the caller has proven
+//! Takes   segments, each with the remote that has just shown the caller that it has it
 //! Gives   free space on the disk
-//! Never   removes a file that no remote is known to have, that holds nodes of trees, or that a backup or a push needs
+//! Never   removes a file unless that very remote is still noted to have it, that holds nodes of trees, or that a backup or a push needs
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
 //!  (1) A file is removed only after a durable commit marks its segment as away. So after an interruption at any point
 //!      the file is here or will be fetched.
 //!  (2) A segment that is away holds only content of files, so trees and names never need a remote.
+//!  (3) What other remotes are noted to have proves nothing: they may have lost it. [11.9.1]
 
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,17 @@ pub struct AwaySize {
     pub bytes: u64,
 }
 
+/// A segment, and the remote that has just shown that it has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownSegment {
+    /// Its id.
+    pub id: SegmentId,
+    /// The number of that remote.
+    pub remote: u64,
+    /// The hash under which it is there.
+    pub hash: [u8; 32],
+}
+
 impl Filesystem {
     /// What is away.
     ///
@@ -42,20 +54,20 @@ impl Filesystem {
         Ok(self.away_and_here()?.0)
     }
 
-    /// Lets the files of `ids` go, of which the caller knows that a remote has them now; gives those that went. What is needed at this
-    /// moment, and what no remote is noted to have, stays.
+    /// Lets the files of the segments `shown` go; gives those that went. What is needed at this moment stays, and so does what the remote that
+    /// has shown it is not noted to have any more under that hash.
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, `NoSpace`; what went until then stays away.
-    pub fn evict(&self, ids: &[SegmentId]) -> Result<Vec<SegmentId>> {
+    pub fn evict(&self, shown: &[ShownSegment]) -> Result<Vec<SegmentId>> {
         let core = &self.core;
         self.check_writable()?;
         let mut chosen = Vec::new();
-        for id in ids {
-            let row = core.store.lock().segment_by_id(id)?;
+        for one in shown {
+            let row = core.store.lock().segment_by_id(&one.id)?;
             if let Some(row) = row.filter(may_go) {
                 move_nodes_out(core, &row)?;
-                chosen.push(row);
+                chosen.push((row, *one));
             }
         }
         let chosen = mark_away(core, chosen)?;
@@ -136,7 +148,7 @@ fn move_nodes_out(core: &Core, row: &Segment) -> Result<()> {
 }
 
 /// Marks those that may go; gives them.
-fn mark_away(core: &Core, chosen: Vec<Segment>) -> Result<Vec<Segment>> {
+fn mark_away(core: &Core, chosen: Vec<(Segment, ShownSegment)>) -> Result<Vec<Segment>> {
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     // Whoever wants files to stay takes the writer first.
@@ -144,10 +156,10 @@ fn mark_away(core: &Core, chosen: Vec<Segment>) -> Result<Vec<Segment>> {
         return Ok(Vec::new());
     }
     let mut marked = Vec::new();
-    for row in chosen {
+    for (row, shown) in chosen {
         let now = writer.segment_by_id(&row.id)?;
         let may = now.is_some_and(|now| may_go(&now) && now.number == row.number)
-            && is_published(&writer, &row)?
+            && is_noted(&writer, &shown)?
             && holds_only_content(&writer, &row)?;
         if may {
             writer.set_segment_state(row.number, SegmentState::Away)?;
@@ -162,15 +174,10 @@ fn mark_away(core: &Core, chosen: Vec<Segment>) -> Result<Vec<Segment>> {
     Ok(marked)
 }
 
-/// Whether a remote is noted to have it.
-fn is_published(writer: &Reads, row: &Segment) -> Result<bool> {
-    for remote in writer.remotes()? {
-        let published = writer.published(remote.number, Published::Segment(row.id.0))?;
-        if published.is_some_and(|how| !how.is_let_go()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Whether the remote that has shown it is still noted to have it. (3)
+fn is_noted(writer: &Reads, shown: &ShownSegment) -> Result<bool> {
+    let published = writer.published(shown.remote, Published::Segment(shown.id.0))?;
+    Ok(published.is_some_and(|how| !how.is_let_go() && how.hash == shown.hash))
 }
 
 fn holds_only_content(writer: &Transaction<'_>, row: &Segment) -> Result<bool> {

@@ -2,6 +2,7 @@
 
 mod copies;
 mod costs;
+mod erasures;
 mod forged;
 mod full_disk;
 mod hashes;

@@ -6,10 +6,10 @@ use strongroom_history::{NewRevision, RevisionId};
 use crate::support::{Lab, ROOT};
 
 /// One node each.
-const DIRECTORIES: u64 = 1_500;
+pub(crate) const DIRECTORIES: u64 = 1_500;
 const FILES: u64 = 12;
 
-fn fill(lab: &Lab) {
+pub(crate) fn fill(lab: &Lab) {
     for directory in 0..DIRECTORIES {
         let directory = lab.directory(ROOT, &format!("directory-{directory:05}"));
         for file in 0..FILES {

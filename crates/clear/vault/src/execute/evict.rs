@@ -7,20 +7,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_filesystem::{Error as FileError, NodeKind};
+use strongroom_filesystem::{Error as FileError, NodeKind, ShownSegment};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
-    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState,
+    BlockNumber, InodeId, Place, Published, Reader, Reads, Segment, SegmentNumber, SegmentState,
     has_no_file,
 };
 
+use crate::execute::limit_looks::Looked;
 use crate::execute::pin::pins;
+use crate::execute::published::change;
 use crate::execute::session::Session;
 use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
 use crate::request::Access;
 use crate::request::frame::Bytes;
-use crate::request::remote::{SegmentFields, Spared, WhichSegments};
+use crate::request::remote::{LimitLook, SegmentFields, Spared, WhichSegments};
 use crate::{Error, Result};
 
 /// Entries and regions that are read at once.
@@ -34,31 +36,29 @@ pub(super) fn segments(
     path: Option<Bytes<'_>>,
     after: Option<[u8; 16]>,
 ) -> Result<Vec<SegmentFields>> {
-    segments_up_to(session, which, path, (after, SEGMENTS_PAGE))
-}
-
-/// The same, at most `limit` and those of one segment more.
-fn segments_up_to(
-    session: &Session,
-    which: WhichSegments,
-    path: Option<Bytes<'_>>,
-    (after, limit): (Option<[u8; 16]>, usize),
-) -> Result<Vec<SegmentFields>> {
     show_all(session)?;
     let below = match path {
         Some(path) => {
             let top = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
-            Some(bytes_below(session, vec![top.inode()])?)
+            Some(below(session, vec![top.inode()])?.bytes)
         }
         None => None,
     };
-    let pins = pins(session)?;
     let pinned = match which {
-        WhichSegments::Here | WhichSegments::AwayAndPinned if !pins.is_empty() => {
-            bytes_below(session, pins)?
-        }
-        _ => HashMap::new(),
+        WhichSegments::Here | WhichSegments::AwayAndPinned => below_pins(session, pins(session)?)?,
+        _ => Below::default(),
     };
+    let those = (below.as_ref(), &pinned.bytes);
+    segments_up_to(session, which, those, (after, SEGMENTS_PAGE))
+}
+
+/// The same, at most `limit` and those of one segment more; of the path and of what is pinned the bytes in each segment are given.
+fn segments_up_to(
+    session: &Session,
+    which: WhichSegments,
+    (below, pinned): (Option<&BytesIn>, &BytesIn),
+    (after, limit): (Option<[u8; 16]>, usize),
+) -> Result<Vec<SegmentFields>> {
     let reader = session.filesystem().engine().reader()?;
     let remotes = reader.remotes()?;
     let mut rows = reader.segments()?;
@@ -66,7 +66,7 @@ fn segments_up_to(
         after.is_none_or(|after| row.id.0 > after)
             && row.live_bytes > 0
             && !has_no_file(&row.id)
-            && is_meant(row, which, below.as_ref())
+            && is_meant(row, which, below)
             && (which != WhichSegments::AwayAndPinned || pinned.contains_key(&row.number))
     });
     rows.sort_unstable_by_key(|row| row.id);
@@ -120,12 +120,8 @@ fn fields(
     }
 }
 
-fn is_meant(
-    row: &Segment,
-    which: WhichSegments,
-    below: Option<&HashMap<SegmentNumber, u64>>,
-) -> bool {
-    let bytes = |below: &HashMap<SegmentNumber, u64>| below.get(&row.number).copied().unwrap_or(0);
+fn is_meant(row: &Segment, which: WhichSegments, below: Option<&BytesIn>) -> bool {
+    let bytes = |below: &BytesIn| below.get(&row.number).copied().unwrap_or(0);
     match which {
         WhichSegments::Away | WhichSegments::AwayAndPinned => {
             row.state == SegmentState::Away && below.is_none_or(|below| bytes(below) > 0)
@@ -138,14 +134,33 @@ fn is_meant(
     }
 }
 
-/// How many bytes of files at or below those of `open` lie in each segment. What several files share counts for each.
-fn bytes_below(session: &Session, mut open: Vec<InodeId>) -> Result<HashMap<SegmentNumber, u64>> {
+/// Bytes of some files in each segment. What several of them share counts for each.
+type BytesIn = HashMap<SegmentNumber, u64>;
+
+/// The bytes of files in each segment, and how many rows of nodes and extents it took to know that.
+#[derive(Default)]
+struct Below {
+    bytes: BytesIn,
+    rows: u64,
+}
+
+/// Of what is pinned.
+fn below_pins(session: &Session, pins: Vec<InodeId>) -> Result<Below> {
+    match pins.is_empty() {
+        true => Ok(Below::default()),
+        false => below(session, pins),
+    }
+}
+
+/// Of the files at or below those of `open`.
+fn below(session: &Session, mut open: Vec<InodeId>) -> Result<Below> {
     // What is not stored yet is in no segment.
     session.filesystem().sync()?;
     let reader = session.filesystem().engine().reader()?;
-    let mut bytes = HashMap::new();
+    let mut found = Below::default();
     let mut seen = HashSet::new();
     while let Some(inode) = open.pop() {
+        found.rows += 1;
         let Some(row) = reader.inode(inode)? else {
             continue;
         };
@@ -161,19 +176,15 @@ fn bytes_below(session: &Session, mut open: Vec<InodeId>) -> Result<HashMap<Segm
             }
             // It may have several names.
             NodeKind::File if row.nlink > 0 && seen.insert(inode) => {
-                count_file(&reader, inode, &mut bytes)?
+                count_file(&reader, inode, &mut found)?
             }
             _ => {}
         }
     }
-    Ok(bytes)
+    Ok(found)
 }
 
-fn count_file(
-    reader: &Reader<'_>,
-    inode: InodeId,
-    bytes: &mut HashMap<SegmentNumber, u64>,
-) -> Result<()> {
+fn count_file(reader: &Reader<'_>, inode: InodeId, found: &mut Below) -> Result<()> {
     let mut from = 0;
     loop {
         let regions = reader.regions_from(inode, from, PAGE)?;
@@ -183,9 +194,10 @@ fn count_file(
         from = last + 1;
         for region in regions {
             for extent in reader.region(inode, region)? {
+                found.rows += 1;
                 let block = reader.block(extent.block)?;
                 if let Some(Place::Segment(segment, _)) = block.map(|block| block.place) {
-                    *bytes.entry(segment).or_default() += u64::from(extent.len);
+                    *found.bytes.entry(segment).or_default() += u64::from(extent.len);
                 }
             }
         }
@@ -193,8 +205,12 @@ fn count_file(
 }
 
 /// What may go for the limit of this device and `remote` is noted to have, least recently used first: one page. Nothing while content is
-/// within the limit, or while new keys bring back what is away.                                                [11.9.9]
-pub(super) fn above_limit(session: &Session, remote: u64) -> Result<Vec<SegmentFields>> {
+/// within the limit, while new keys bring back what is away, or if it is to look only when that is due, and it is not.         [11.9.9]
+pub(super) fn above_limit(
+    session: &Session,
+    remote: u64,
+    look: LimitLook,
+) -> Result<Vec<SegmentFields>> {
     let filesystem = session.filesystem();
     let Some(limit) = filesystem.keep_at_most() else {
         return Ok(Vec::new());
@@ -203,12 +219,50 @@ pub(super) fn above_limit(session: &Session, remote: u64) -> Result<Vec<SegmentF
     if is_within || session.access == Access::ReadOnly || session.vault.rotation()?.is_running {
         return Ok(Vec::new());
     }
-    let mut found = segments_up_to(session, WhichSegments::Here, None, (None, usize::MAX))?;
+    let mark = filesystem.changes_mark();
+    show_all(session)?;
+    let (pins, here) = (pins(session)?, noted_and_here(session, remote)?);
+    let looks = &session.vault.limit_looks;
+    if look == LimitLook::IfDue && !looks.is_due(remote, (limit, &pins), &here, mark) {
+        return Ok(Vec::new());
+    }
+    let pinned = below_pins(session, pins.clone())?;
+    let those = (None, &pinned.bytes);
+    let mut found = segments_up_to(session, WhichSegments::Here, those, (None, usize::MAX))?;
     found.retain(|one| {
         one.remote == remote && !one.is_pinned && !filesystem.is_just_read(SegmentId(one.id))
     });
+    let mut stays: HashSet<SegmentId> = here.into_iter().map(|(id, _)| id).collect();
+    stays.retain(|id| !filesystem.is_just_read(*id));
+    for one in &found {
+        stays.remove(&SegmentId(one.id));
+    }
+    let looked = Looked {
+        limit,
+        pins,
+        stays,
+        mark,
+        rows: pinned.rows,
+    };
+    looks.note(remote, looked);
     found.sort_by_cached_key(|one| filesystem.last_use(SegmentId(one.id)));
     found.truncate(SEGMENTS_PAGE);
+    Ok(found)
+}
+
+/// The segments that are here, that the remote is noted to have and that were not just read, with their lengths.
+fn noted_and_here(session: &Session, remote: u64) -> Result<Vec<(SegmentId, u64)>> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut found = Vec::new();
+    for row in reader.segments()? {
+        let is_here = is_meant(&row, WhichSegments::Here, None) && row.live_bytes > 0;
+        if is_here && !has_no_file(&row.id) && !session.filesystem().is_just_read(row.id) {
+            let published = reader.published(remote, Published::Segment(row.id.0))?;
+            if published.is_some_and(|how| !how.is_let_go()) {
+                found.push((row.id, row.committed_len));
+            }
+        }
+    }
     Ok(found)
 }
 
@@ -221,19 +275,15 @@ pub(super) fn evict(
     if segments.len() > EVICT_AT_ONCE {
         return Err(Error::Protocol("too many segments at once"));
     }
-    let reader = session.filesystem().engine().reader()?;
-    let mut ids = Vec::with_capacity(segments.len());
-    for one in segments {
-        // Somebody may have let it go there since.
-        let published = reader.published(one.remote, Published::Segment(one.id))?;
-        let id = SegmentId(one.id);
-        let stays = spared == Spared::JustRead && session.filesystem().is_just_read(id);
-        if !stays && published.is_some_and(|how| how.hash == one.hash) {
-            ids.push(id);
-        }
-    }
-    drop(reader);
-    let gone = session.filesystem().evict(&ids)?;
+    let filesystem = session.filesystem();
+    let shown = segments.iter().map(|one| ShownSegment {
+        id: SegmentId(one.id),
+        remote: one.remote,
+        hash: one.hash,
+    });
+    let stays = |id| spared == Spared::JustRead && filesystem.is_just_read(id);
+    let shown: Vec<ShownSegment> = shown.filter(|one| !stays(one.id)).collect();
+    let gone = filesystem.evict(&shown)?;
     let gone: HashSet<[u8; 16]> = gone.into_iter().map(|id| id.0).collect();
     let went = segments.iter().filter(|one| gone.contains(&one.id));
     Ok(went.copied().collect())
@@ -304,23 +354,15 @@ pub(super) fn show_all(session: &Session) -> Result<()> {
     }
 }
 
-/// Refuses to forget a remote that alone has something of the vault.
-pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Result<()> {
-    show_all(session)?;
-    let reader = session.filesystem().engine().reader()?;
-    let remotes = reader.remotes()?;
-    let mut bytes = 0;
-    for row in reader.segments()? {
-        if row.state != SegmentState::Away || row.live_bytes == 0 {
-            continue;
+/// Forgets a remote, unless it alone has something of the vault. Nothing is evicted between the look and that.                [11.9.7]
+pub(super) fn forget_remote(session: &Session, number: u64, name: &str) -> Result<()> {
+    let bytes = change(session, |writer| {
+        let bytes = bytes_alone(writer, number)?;
+        if bytes == 0 {
+            writer.remove_remote(number)?;
         }
-        let mut elsewhere = false;
-        for remote in remotes.iter().filter(|remote| remote.number != number) {
-            let published = reader.published(remote.number, Published::Segment(row.id.0))?;
-            elsewhere |= published.is_some_and(|how| !how.is_let_go());
-        }
-        bytes += if elsewhere { 0 } else { row.live_bytes };
-    }
+        Ok(bytes)
+    })?;
     match bytes {
         0 => Ok(()),
         bytes => Err(Error::ContentAway {
@@ -328,4 +370,22 @@ pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Res
             what: format!("only at {name}, the remote that would be removed"),
         }),
     }
+}
+
+/// The bytes that are away and that no other remote is noted to have.
+fn bytes_alone(reads: &Reads, number: u64) -> strongroom_metadata::Result<u64> {
+    let remotes = reads.remotes()?;
+    let mut bytes = 0;
+    for row in reads.segments()? {
+        if row.state != SegmentState::Away || row.live_bytes == 0 {
+            continue;
+        }
+        let mut elsewhere = false;
+        for remote in remotes.iter().filter(|remote| remote.number != number) {
+            let published = reads.published(remote.number, Published::Segment(row.id.0))?;
+            elsewhere |= published.is_some_and(|how| !how.is_let_go());
+        }
+        bytes += if elsewhere { 0 } else { row.live_bytes };
+    }
+    Ok(bytes)
 }

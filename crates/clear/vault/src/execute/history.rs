@@ -215,7 +215,8 @@ fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse>
         }
         Err(error) => return Err(error),
     }
-    let erased = filesystem.erase_content(path, trial)?;
+    let erased = filesystem.erase_content(path, trial);
+    // Also if it could only not be noted for other devices.
     told(session);
-    Ok(HistoryResponse::Erased(erased))
+    Ok(HistoryResponse::Erased(erased?))
 }

@@ -25,7 +25,7 @@ use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::deposits;
 use crate::execute::device_names::follow_members;
-use crate::execute::evict::{self, bring_back_those, check_not_alone};
+use crate::execute::evict::{self, bring_back_those, forget_remote};
 use crate::execute::history;
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
@@ -78,8 +78,7 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let name = text(name.0)?;
             let row = rows(session)?.into_iter().find(|row| row.name == name);
             let row = row.ok_or(Error::UnknownRemote(name))?;
-            check_not_alone(session, row.number, &row.name)?;
-            change(session, |writer| writer.remove_remote(row.number))?;
+            forget_remote(session, row.number, &row.name)?;
             // Nobody may ever join it, and seal it again under other keys.
             session.vault.remove_what_came().map(Into::into)
         }
@@ -183,7 +182,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         RemoteRequest::Evict { segments, spared } => {
             Ok(evict::evict(session, segments, *spared)?.into())
         }
-        RemoteRequest::AboveLimit { remote } => Ok(evict::above_limit(session, *remote)?.into()),
+        RemoteRequest::AboveLimit { remote, look } => {
+            Ok(evict::above_limit(session, *remote, *look)?.into())
+        }
         RemoteRequest::BringBack { segment } => {
             let id = SegmentId(*segment);
             let brought = session.filesystem().bring_back(id, None);
@@ -284,6 +285,8 @@ fn list(session: &Session) -> Result<Response> {
 
 /// Notes that what was erased is gone from a remote. What did not fit one publication is retired by the next.       [6.11.11]
 fn note_pruned(session: &Session, remote: u64) -> Result<()> {
+    // Nothing is erased between the look and the note.
+    let _turn = session.filesystem().hold_revisions();
     let (_, state) = remote_of(session, remote)?;
     match (session.vault.standing_at(remote, state.joined, &[])?).is_behind() {
         true => Ok(()),

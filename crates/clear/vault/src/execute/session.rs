@@ -19,6 +19,7 @@ use strongroom_sync::{object_hash, open_publication};
 
 use crate::execute::backup::Backup;
 use crate::execute::device_names::give_names;
+use crate::execute::limit_looks::LimitLooks;
 use crate::execute::locks::Locks;
 use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
@@ -71,6 +72,7 @@ pub(crate) struct OpenVault {
     pub(crate) push_turns: Arc<PushTurns>,
     /// When remotes answered last, by their numbers, in seconds since 1970: idle polls too, of which nothing is stored.
     pub(crate) contacts: Mutex<HashMap<u64, u64>>,
+    pub(crate) limit_looks: LimitLooks,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -105,6 +107,7 @@ impl OpenVault {
             joining: Mutex::new(()),
             push_turns: Arc::default(),
             contacts: Mutex::default(),
+            limit_looks: LimitLooks::default(),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),

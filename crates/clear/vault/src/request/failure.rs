@@ -75,6 +75,7 @@ same_failures!(
     HeaderForeign { record record: u64 },
     Keys { 0 text: String },
     Revision { 0 text: String },
+    UnknownFormat { 0 text: String },
     TagTaken { tag tag: String, revision revision: String },
     Odd { file file: String, what what: String },
     RemoteNameTaken { 0 name: String },

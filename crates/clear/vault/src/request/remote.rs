@@ -106,6 +106,7 @@ pub(crate) enum RemoteRequest<'a> {
     /// none while content is within the limit.
     AboveLimit {
         remote: u64,
+        look: LimitLook,
     },
     /// Brings the file of a segment back; gives whether it was away.
     BringBack {
@@ -372,6 +373,14 @@ pub(crate) enum Spared {
     Nothing,
     /// Those that were read last.
     JustRead,
+}
+
+/// When to look for what may go for the limit of this device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LimitLook {
+    Now,
+    /// Unless the last look has shown that it would find little.
+    IfDue,
 }
 
 /// Whether the content of something is to stay here.

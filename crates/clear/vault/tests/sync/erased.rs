@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use strongroom::filesystem::{Error as FileError, RenameMode, XattrMode};
-use strongroom::{Error, GoOn, Links, NewRevision, Removal, SystemRandom, Vault};
+use strongroom::{Error, GoOn, Links, NewRevision, OpenOptions, Removal, SystemRandom, Vault};
 use strongroom_format::hex;
 use strongroom_sync::{object_hash, publication_name, seal_publication};
 
@@ -479,6 +479,37 @@ fn an_attribute_that_nobody_can_read_stops_no_erasure() {
     assert!(!holds(&devices.folder(1), &sample));
     devices.assert_same();
     devices.assert_at_rest();
+}
+
+/// Goal: who erases hears that other devices do not learn of it, where a later version has to note that; here the content is gone, and what is
+/// noted stays as it is. Method: a value of format 2. Failed before: the erasure ended well.
+#[test]
+fn an_erasure_that_only_a_later_version_can_note_says_so() {
+    const LATER: [u8; 3] = [0x82, 0x02, 0x80];
+    let devices = Devices::new(2, |_| {});
+    publish_secret(&devices);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    one.set_xattr("/", Links::Stay, ERASURES, LATER, XattrMode::Set)
+        .unwrap();
+    one.remove_file("/secret").unwrap();
+    // By a client of the owner, too.
+    let beside = Vault::connect_if_owned(devices.folder(0), OpenOptions::default());
+    let beside = beside.unwrap().unwrap();
+    for vault in [one, &beside] {
+        let error = vault.erase("/secret", false).unwrap_err();
+        let says = |why: &str| why.contains("later version") && why.contains("other devices");
+        assert!(
+            matches!(&error, Error::UnknownFormat(why) if says(why)),
+            "{error:?}"
+        );
+    }
+    beside.close().unwrap();
+    assert!(is_erased(one, "both"));
+    devices.settle();
+    assert!(!is_erased(two, "both"));
+    assert_eq!(two.xattr("/", Links::Stay, ERASURES).unwrap(), LATER);
 }
 
 /// Goal: a push that is stopped anywhere leaves what the next one does. Method: it is stopped at each of its steps in turn, until one comes

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use strongroom::filesystem::{Error as FileError, SetAttributes};
+use strongroom::filesystem::{Error as FileError, SetAttributes, ShownSegment};
 use strongroom::{
     CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, RepairOptions,
     SeenRecords, SystemRandom, Trust, Vault, VerifyOptions, repair,
 };
 use strongroom_format::publication::Publication;
-use strongroom_metadata::Remote;
+use strongroom_metadata::{Published, Remote};
 use strongroom_sync::{Live, RemoteState, publication_name, seal_publication, segment_name};
 
 use super::unfinished::{SECOND, add_second, log};
@@ -1085,4 +1085,50 @@ fn what_is_pinned_stays_and_what_comes_there_is_brought() {
     assert_eq!(one.pins().unwrap(), [] as [Vec<u8>; 0]);
     assert_eq!(evict(one).pinned, 0);
     assert_sound(one);
+}
+
+/// Goal: what one remote has shown goes only while that very remote is noted to have it, whatever others are noted to have, as these may have
+/// lost it. Method: the remote is forgotten between its answer and the eviction. Failed before: content lay only at a remote without it.
+#[test]
+fn what_a_remote_has_shown_stays_once_that_remote_is_forgotten() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    add_second(&devices);
+    vault.push(SECOND, &mut |_| GoOn::Yes).unwrap();
+    let filesystem = vault.filesystem().unwrap();
+    let shown_by = |number: usize| {
+        let reader = filesystem.engine().reader().unwrap();
+        let remote = reader.remotes().unwrap()[number].number;
+        let mut shown = Vec::new();
+        for row in reader.segments().unwrap() {
+            let noted = reader.published(remote, Published::Segment(row.id.0));
+            shown.extend(noted.unwrap().map(|how| ShownSegment {
+                id: row.id,
+                remote,
+                hash: how.hash,
+            }));
+        }
+        shown
+    };
+    let (first, second) = (shown_by(0), shown_by(1));
+    let is_at_second = |one: &ShownSegment| second.iter().any(|other| other.id == one.id);
+    assert!(first.iter().any(is_at_second));
+    filesystem
+        .change_remotes(|writer| writer.remove_remote(first[0].remote))
+        .unwrap();
+    // Nor does what is there under another hash.
+    let other = |one: &ShownSegment| ShownSegment {
+        hash: [1; 32],
+        ..*one
+    };
+    let other: Vec<ShownSegment> = second.iter().map(other).collect();
+    for shown in [&first, &other] {
+        assert!(filesystem.evict(shown).unwrap().is_empty());
+        assert_eq!(away_bytes(vault), 0);
+    }
+    assert!(!filesystem.evict(&second).unwrap().is_empty());
+    assert!(away_bytes(vault) > 9 << 20);
+    drop(filesystem);
+    assert_filled(vault);
+    assert_sound(vault);
 }

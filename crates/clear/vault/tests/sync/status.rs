@@ -82,6 +82,18 @@ fn what_waits_and_who_published_is_known_without_the_remote() {
     assert!(after.contact_s.is_some());
 }
 
+/// Goal: what waits is known while a snapshot is taken. Method: the turn of snapshots is held. Failed before: it waited until the turn ended.
+#[test]
+fn what_waits_is_known_while_a_snapshot_is_taken() {
+    let devices = Devices::new(1, |vault| vault.write("/kept", "kept").unwrap());
+    devices.vaults[0].write("/new", "new").unwrap();
+    let filesystem = devices.vaults[0].filesystem().unwrap();
+    let turn = filesystem.hold_revisions();
+    let waits = status(&devices, 0);
+    drop(turn);
+    assert_eq!((waits.is_waiting, waits.waiting_files), (true, Some(1)));
+}
+
 /// Goal: content that is not here counts for each remote that has it, and as only there if no other has it.
 #[test]
 fn what_is_only_at_a_remote_is_known_of_each() {
