@@ -181,17 +181,17 @@ class Writer(threading.Thread):
             raise SystemExit(f"a segment got {status}: {came[:200]!r}")
 
     def deposit(self):
-        """Up to two pieces, then the envelope, by an address. Too many in a time are refused, and their pieces wait all the same."""
+        """Up to two pieces, then the envelope, by an address. Too many of either in a time are refused, and what came before waits all the same."""
         deposit, run = self.rng.randbytes(16).hex(), self.rng.randbytes(8).hex()
         for number in range(self.rng.randrange(3)):
-            self.create_deposited("pieces", f"{deposit}.{run}.{number:04}", self.rng.randbytes(self.rng.choice((4096, 300_000))), (201,))
-        self.create_deposited("deposits", deposit, self.rng.randbytes(4096), (201, 429))
+            self.create_deposited("pieces", f"{deposit}.{run}.{number:04}", self.rng.randbytes(self.rng.choice((4096, 300_000))))
+        self.create_deposited("deposits", deposit, self.rng.randbytes(4096))
 
-    def create_deposited(self, kind, name, body, allowed):
+    def create_deposited(self, kind, name, body):
         status, came, is_again = self.ask("PUT", f"inbox/{name}", body, token=self.world.address)
         if status == 409 and is_again:
             status = 201
-        if status not in allowed:
+        if status not in (201, 429):
             raise SystemExit(f"{kind}/{name} got {status}: {came[:200]!r}")
         if status == 201:
             self.segments[f"{kind}/{name}"] = hashlib.sha256(body).digest()
@@ -306,7 +306,10 @@ class Faults:
         self.wait_for(QUIET_COUNT)
         self.done.set()
         for writer in self.writers:
-            writer.join(PATIENCE_S)
+            # Longer than a request may take.
+            writer.join(PATIENCE_S + ANSWER_S)
+            if writer.is_alive():
+                raise SystemExit(f"writer {writer.number} does not end")
         self.look(time.monotonic())
         self.check()
 
@@ -320,10 +323,15 @@ class Faults:
         reader = self.writers[0]
         last = reader.newest()
         bodies = {number: body for writer in self.writers for number, body in writer.publications.items()}
+        seen = {}
         for number in range(1, last + 1):
             status, came, _ = reader.ask("GET", f"objects/publications/{number:016}")
             if status != 200 or bodies.get(number, came) != came:
                 raise SystemExit(f"publication {number} of {last} is missing or another one: {status}")
+            # Each attempt has bytes of its own, also one whose answer was lost.
+            if came in seen:
+                raise SystemExit(f"publications {seen[came]} and {number} are the same one")
+            seen[came] = number
         if bodies and max(bodies) > last:
             raise SystemExit(f"publication {max(bodies)} was confirmed, and the last one is {last}")
         instance, begun, taken = self.instances[0], time.monotonic(), 0
