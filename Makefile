@@ -114,7 +114,7 @@ bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, 
 	cargo build --release --locked -p strongroom-server
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
-server-bench: build ## a server beside nginx and the disk: small and large objects, publications, 10,000 devices that wait, memory; 20 minutes; INTO=folder saves it
+server-bench: build ## a server beside nginx and the disk: a start with 1,000,000 objects, small and large objects, publications, 10,000 devices that wait, memory, 1, 2 and 4 instances; half an hour; INTO=folder saves it
 	cargo build --release --locked -p strongroom-server
 	tools/server_bench.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
