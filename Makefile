@@ -88,7 +88,7 @@ server-fuzz: setup ## requests of every kind to a real server, made by Schemathe
 	cargo build --locked --quiet -p strongroom-server
 	tools/server_fuzz.py $(or $(SECONDS),120)
 
-server-test: setup ## several instances of a server on PostgreSQL and S3: all tests of the server, 10,000 races, 50 rounds of kill -9 of an instance, PostgreSQL or S3; ROUNDS=n, SEED=n, RACES=n
+server-test: setup ## several instances of a server on PostgreSQL and S3: all tests of the server, 10,000 races, 50 rounds of kill -9 of an instance, PostgreSQL or S3, a backup that is restored; ROUNDS=n, SEED=n, RACES=n
 	cargo build --locked --quiet -p strongroom-server
 	tools/server_test.py
 

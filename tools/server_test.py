@@ -2,11 +2,12 @@
 """Tests of several instances of a server, with a real PostgreSQL and a real S3 server, which this starts and stops.
 
     tools/server_test.py                           all: the tests in Rust with 10,000 races, then 50 rounds of kills; ROUNDS=n, SEED=n, RACES=n
-    tools/server_test.py faults                    the kills only
+    tools/server_test.py faults                    the kills only, and a backup that is restored
     tools/server_test.py with COMMAND ARGUMENT...  runs a command, as `cargo test`, to which the environment says where both are
 
 PostgreSQL is that of the distribution, and so is nginx before two instances; where PostgreSQL is not installed, `with` says so, and the command skips what needs it. With
 STRONGROOM_TEST_SCALED=1, as in CI, that is an error. Rounds of kills: writers at two instances, and one of the instances, the database or the S3 server is killed with -9.
+Then the server is backed up and restored, as docs/guide/server.md says.
 """
 
 import collections
@@ -349,6 +350,55 @@ class Faults:
                 raise SystemExit(f"after gc {len(files)} files are left: {found}")
         say(f"{sum(self.kills.values())} kills: {found['objects']} objects, {last} publications, nothing lost or doubled; gc took {taken} files; refused meanwhile: {dict(self.refusals)}")
 
+    def restore(self):
+        """A backup as the guide says it, during which an object is removed: a server on what is restored has everything, that object too."""
+        services, writer, place = self.services, self.writers[0], self.services.place / "backup"
+        place.mkdir()
+        writer.create_segment()
+        name, last = next(reversed(writer.segments)), writer.newest()
+        dump, dumped, removed = place / "strongroom.dump", place / "dumped", place / "removed"
+        stored, copy, programs = services.store.root / BUCKET, place / "objects", services.postgres.programs
+        script = place / "backup.sh"
+        script.write_text(
+            f"""set -e
+{programs}/pg_dump --no-unlogged-table-data --format=custom --file={dump} '{services.postgres.url("faults")}'
+touch {dumped}
+while [ ! -e {removed} ]; do sleep 0.05; done
+cp -a {stored}/faults/objects {copy}
+"""
+        )
+        backup = subprocess.Popen([PROGRAM, "during-backup", str(self.settings), "sh", str(script)])
+        try:
+            begun = time.monotonic()
+            while not dumped.exists():
+                if backup.poll() is not None or time.monotonic() - begun > PATIENCE_S:
+                    raise SystemExit("the backup makes no dump")
+                time.sleep(0.05)
+            if (status := writer.ask("DELETE", f"objects/{name}")[0]) != 204 or writer.ask("GET", f"objects/{name}")[0] != 404:
+                raise SystemExit(f"a removal during a backup got {status}")
+            removed.touch()
+            if code := backup.wait(PATIENCE_S):
+                raise SystemExit(f"the backup ended with {code}")
+        finally:
+            backup.kill()
+            backup.wait()
+        if any([instance.stop() for instance in self.instances]):
+            raise SystemExit("an instance did not end well")
+        settings = services.settings("restored", "no_tls = true\n")
+        shutil.copytree(copy, stored / "restored/objects")
+        restored = subprocess.run([programs / "pg_restore", "--no-owner", f"--dbname={services.postgres.url('restored')}", dump], capture_output=True, text=True)
+        if restored.returncode != 0:
+            raise SystemExit(f"pg_restore ended with {restored.returncode}: {restored.stderr}")
+        self.instances = [Server(services.place, PROGRAM, settings=settings, name="restored")]
+        found = json.loads(self.instances[0].administer("check", settings, "--json"))
+        if found["problem_count"]:
+            raise SystemExit(f"the check of what was restored found {found}")
+        for one in self.writers:
+            one.check()
+        if writer.newest() != last:
+            raise SystemExit(f"the last publication was {last}, and {writer.newest()} after it was restored")
+        say(f"backed up by pg_dump, and restored: {found['objects']} objects, the one among them that was removed meanwhile")
+
     def stop(self):
         self.done.set()
         for instance in self.instances:
@@ -360,6 +410,7 @@ def faults(services, rounds, seed):
     world = Faults(services, seed)
     try:
         world.play(rounds)
+        world.restore()
     finally:
         world.stop()
 
