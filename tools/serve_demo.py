@@ -6,6 +6,7 @@
 The server runs on this machine, with TLS and the certificate that it signs itself. Everything is compared.
 """
 
+import filecmp
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ LOOKED_S = 300
 CANARY = "a sentence that must not be found at the server"
 # In a line of fewer characters there is little that is found nowhere else; of fewer than those in a name, too.
 LINE_LEN_MIN, LINE_LEN_MAX, NAME_LEN_MIN = 40, 200, 8
+DEPOSIT_LEN_MAX = 1 << 30
 # Of the demo alone: no program has them.
 NAMES = ("recording-of-the-summer", "from-one-to-two", "letter-of-the-demo", "of-the-depositor")
 PIECE_LEN = 4 * MIB
@@ -251,6 +253,19 @@ def deposit(demo, one, two, three):
         return listed.returncode == 0 and json.loads(listed.stdout)["deposits"] == []
 
     until("the deposits are gone from the server", gone, LOOKED_S)
+    largest = demo.place / "largest-that-may-be.raw"
+    with open(largest, "wb") as file:
+        file.truncate(DEPOSIT_LEN_MAX)
+    demo.run("deposit", "-q", demo.address, largest)
+    copies = [at / "Inbox" / largest.name for at in (one, two, three)]
+    took = until("the largest deposit is on all devices", lambda: all(copy.exists() for copy in copies), LOOKED_S)
+    if not all(filecmp.cmp(copy, largest, shallow=False) for copy in copies):
+        raise SystemExit("the largest deposit came with other content")
+    demo.say(f"  one of {DEPOSIT_LEN_MAX // MIB} MiB, the most that there may be, was on all three after {took:.0f} s")
+    until("the largest deposit is gone from the server", gone, LOOKED_S)
+    # Else each comparison from here on reads it.
+    os.remove(copies[0])
+    until("the largest deposit is removed on all devices", lambda: not any(copy.exists() for copy in copies))
     demo.run("inbox", "remove", "one", "scanner", "--key-file", demo.key)
     refused = demo.attempt("deposit", "-q", demo.address, sent / "letter-of-the-depositor.txt")
     if refused.returncode != REFUSED or demo.address in refused.stderr:
