@@ -313,7 +313,8 @@ fn mail_programs_of_the_distribution_deliver_through_the_example() {
         mail.at
     );
     let mut expected = BTreeSet::new();
-    for (program, arguments) in [("msmtp", msmtp), ("curl", curl)] {
+    // One reads lines of this system, the other lines of mail.
+    for (program, arguments, end) in [("msmtp", msmtp, "\n"), ("curl", curl, "\r\n")] {
         let mut command = Command::new(program);
         command
             .args(arguments.split(' '))
@@ -326,7 +327,8 @@ fn mail_programs_of_the_distribution_deliver_through_the_example() {
             }
             child => child.unwrap(),
         };
-        let message = format!("Subject: {program}\r\n\r\nhello\r\n.\r\nend\r\n");
+        let subject = format!("Subject: {program}");
+        let message = [subject.as_str(), "", "hello", ".", "end", ""].join(end);
         let mut input = child.stdin.take().unwrap();
         input.write_all(message.as_bytes()).unwrap();
         drop(input);
