@@ -91,7 +91,7 @@ server-fuzz: setup ## requests of every kind to a real server, made by Schemathe
 	cargo build --locked --quiet -p strongroom-server
 	tools/server_fuzz.py $(or $(SECONDS),120)
 
-server-test: setup ## several instances of a server on PostgreSQL and S3: all tests of the server, 10,000 races, 50 rounds of kill -9 of an instance, PostgreSQL or S3; ROUNDS=n, SEED=n, RACES=n
+server-test: setup ## several instances of a server on PostgreSQL and S3: all tests of the server, 10,000 races, 50 rounds of kill -9 of an instance, PostgreSQL or S3, a backup that is restored; ROUNDS=n, SEED=n, RACES=n
 	cargo build --locked --quiet -p strongroom-server
 	tools/server_test.py
 
@@ -117,7 +117,7 @@ bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, 
 	cargo build --release --locked -p strongroom-server
 	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
-server-bench: build ## a server beside nginx and the disk: small and large objects, publications, 10,000 devices that wait, memory; 20 minutes; INTO=folder saves it
+server-bench: build ## a server beside nginx and the disk: a start with 1,000,000 objects, small and large objects, publications, 10,000 devices that wait, memory, 1, 2 and 4 instances; half an hour; INTO=folder saves it
 	cargo build --release --locked -p strongroom-server
 	tools/server_bench.py $(if $(INTO),--into $(INTO)) $(BENCH)
 

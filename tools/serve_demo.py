@@ -6,6 +6,7 @@
 The server runs on this machine, with TLS and the certificate that it signs itself. Everything is compared.
 """
 
+import filecmp
 import json
 import os
 import shutil
@@ -27,6 +28,10 @@ LOOKED_S = 300
 CANARY = "a sentence that must not be found at the server"
 # In a line of fewer characters there is little that is found nowhere else; of fewer than those in a name, too.
 LINE_LEN_MIN, LINE_LEN_MAX, NAME_LEN_MIN = 40, 200, 8
+DEPOSIT_LEN_MAX = 1 << 30
+# Of the demo alone: no program has them.
+NAMES = ("recording-of-the-summer", "from-one-to-two", "letter-of-the-demo", "of-the-depositor")
+PIECE_LEN = 4 * MIB
 
 
 class ServeDemo(Demo):
@@ -248,6 +253,19 @@ def deposit(demo, one, two, three):
         return listed.returncode == 0 and json.loads(listed.stdout)["deposits"] == []
 
     until("the deposits are gone from the server", gone, LOOKED_S)
+    largest = demo.place / "largest-that-may-be.raw"
+    with open(largest, "wb") as file:
+        file.truncate(DEPOSIT_LEN_MAX)
+    demo.run("deposit", "-q", demo.address, largest)
+    copies = [at / "Inbox" / largest.name for at in (one, two, three)]
+    took = until("the largest deposit is on all devices", lambda: all(copy.exists() for copy in copies), LOOKED_S)
+    if not all(filecmp.cmp(copy, largest, shallow=False) for copy in copies):
+        raise SystemExit("the largest deposit came with other content")
+    demo.say(f"  one of {DEPOSIT_LEN_MAX // MIB} MiB, the most that there may be, was on all three after {took:.0f} s")
+    until("the largest deposit is gone from the server", gone, LOOKED_S)
+    # Else each comparison from here on reads it.
+    os.remove(copies[0])
+    until("the largest deposit is removed on all devices", lambda: not any(copy.exists() for copy in copies))
     demo.run("inbox", "remove", "one", "scanner", "--key-file", demo.key)
     refused = demo.attempt("deposit", "-q", demo.address, sent / "letter-of-the-depositor.txt")
     if refused.returncode != REFUSED or demo.address in refused.stderr:
@@ -270,14 +288,47 @@ def end(demo, one, two, three):
         demo.run("sync", "-q", vault, "--key-file", key)
         demo.run("verify", "-q", "--deep", vault, "--key-file", key)
     demo.run("remote", "check", "-q", "--deep", "one", "--key-file", demo.key)
+    search_memory(demo)
     if code := demo.server.stop():
         raise SystemExit(f"the server ended with {code}")
     demo.say(f"  {len(last)} files and directories; the server: {demo.server.administer('check', demo.server.folder).splitlines()[0]}")
 
 
+def search_memory(demo):
+    """Looks for names and a line of the vault in the memory of the server while it runs."""
+    folder = str(demo.server.folder)
+    words = [word.encode() for word in (folder, CANARY, *NAMES)]
+    seen, looked_at = set(), 0
+    for data in memory(demo.server.process.pid):
+        looked_at += len(data)
+        seen |= {word for word in words if word in data}
+    # It has that one from its command line.
+    if words[0] not in seen:
+        raise SystemExit("the search of memory does not find what is there")
+    if shown := seen - {words[0]}:
+        raise SystemExit(f"the memory of the server has {shown}")
+    demo.say(f"  the memory of the server ({looked_at // MIB} MiB) has no name and no line of the vault")
+
+
+def memory(pid):
+    """All that a process can read of its memory, in pieces that overlap by the longest word."""
+    for line in open(f"/proc/{pid}/maps"):
+        at, rights, *_ = line.split()
+        start, end = (int(part, 16) for part in at.split("-"))
+        if "r" not in rights or line.rstrip().endswith(("[vvar]", "[vvar_vclock]", "[vsyscall]")):
+            continue
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
+            for begin in range(start, end, PIECE_LEN):
+                try:
+                    yield os.pread(file.fileno(), min(PIECE_LEN + LINE_LEN_MAX, end - begin), begin)
+                except OSError:
+                    # It was given back meanwhile, or is no memory.
+                    break
+
+
 def search(demo):
     """Looks in the folder of the server and in its log for names and lines of the vault, and for the token."""
-    names, lines = {"recording-of-the-summer", "from-one-to-two", "letter-of-the-demo", "of-the-depositor"}, {CANARY}
+    names, lines = set(NAMES), {CANARY}
     for path in (demo.place / "source").rglob("*"):
         if not path.is_file():
             continue

@@ -3,12 +3,13 @@
 
     tools/server_bench.py [--quick] [--only PART,…] [--rounds N] [--followers N] [--hold SECONDS] [--into FOLDER]
 
+    start         how long a server that knows 1,000,000 objects takes until it serves, beside one that knows none
     small         objects of 1 KiB, put and got on 8 connections: requests a second, and how long one takes
     large         objects of 16 MiB, put and got on 4 connections: MiB a second
-    publications  64 devices that publish in 64 vaults, and 64 in one vault, as fast as they can and at half of that
+    publications  64 devices that publish in 64 vaults, and 64 in one vault, as fast as they can and at half of that; the disk beneath
     followers     10,000 devices that wait: memory for each, all still there after ten minutes, and all notified
-    uploads       64 objects of 16 MiB sent at once: the most memory meanwhile
-    instances     1, 2 and 4 instances on one PostgreSQL and one S3 server: publications and objects of 1 KiB on 64 connections
+    uploads       64 objects of 16 MiB sent at once: the most memory meanwhile, and that of nginx
+    instances     1, 2 and 4 instances on one PostgreSQL and one S3 server, beside one: publications and objects of 1 KiB on 64 connections
 
 The server and nginx take turns, `--rounds` times; figures are medians. Those who ask are processes on the same processors, in Python:
 what they cost is in every figure, so the ratio counts. The server syncs what it is given to the disk before it answers; nginx does
@@ -16,7 +17,7 @@ not. The row `disk` is what one process reaches that writes a file of that size,
 no header, so the token of the account is enough. Answers are compared with what was put. Exits with 1 if one is wrong; times never decide.
 
 --quick takes a minute or two. --into writes README.md and figures.json into FOLDER. nginx comes from the distribution, and is left out if it
-cannot. It is not measured how fast a server starts that knows a million objects: to make them takes too long here.
+cannot. The million objects are rows of the database, written by this program, and have no files: a server that starts looks at no file of an object.
 """
 
 import argparse
@@ -29,6 +30,7 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -259,48 +261,56 @@ def publications(bench):
             for pace in ("as fast as they can", "half as fast"):
                 bench.runs += 1
                 account = f"a{bench.runs}"
-                publish = Publishing(bench, account, server.add_account(account), vaults)
+                token = server.add_account(account)
+                publish = Publishing(bench, [(account, token, f"v{number}") for number in range(vaults)])
                 done = load(DEVICES, publish, seconds=seconds, rate=free and free / 2)
                 publish.check(done["count"])
                 free = free or rate(done)
                 one = figures[f"{what}, {pace}"] = summary([done])
                 rows.append([what, pace, f"{one['per_second']:,.0f}", f"{one['p50_ms']:.1f}", f"{one['p99_ms']:.1f}"])
+    beneath = figures["disk"] = disk(bench, PUBLICATION, 1 if bench.arguments.quick else 5)
+    rows.append(["the disk: one process that writes, syncs and renames a file", "as fast as it can", f"{beneath['per_second']:,.0f}", f"{beneath['p50_ms']:.1f}", f"{beneath['p99_ms']:.1f}"])
     bench.figures["publications"] = figures
     says = "A device that is too late asks for the newest publication, and tries the next number: its time ends when its own is in. Each number was given once."
     bench.part("publications", "Publications of 300 bytes", says, ["what", "pace", "a second", "p50, ms", "p99, ms"], rows)
 
 
 class Publishing:
-    """What each device does; the numbers that it gives are counted afterwards."""
+    """What each device does; the numbers that it gives are counted afterwards. `places`: accounts, their tokens and vaults, by turns."""
 
-    def __init__(self, bench, account, token, vaults, ports=None):
-        self.ports, self.account, self.vaults, self.body = ports or [bench.server.port], account, vaults, bench.bodies[PUBLICATION]
-        self.headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": bench.hashes[PUBLICATION]}
+    def __init__(self, bench, places, ports=None):
+        self.ports, self.places, self.body = ports or [bench.server.port], places, bench.bodies[PUBLICATION]
+        self.hash = bench.hashes[PUBLICATION]
 
-    def newest(self, line, vault):
-        return json.loads(line.expect(200, "GET", f"/v1/vaults/{self.account}/{vault}/publications?after=0&wait=0", self.headers))["last"]
+    def headers(self, token):
+        return {"Authorization": f"Bearer {token}", "strongroom-blake3": self.hash}
+
+    def newest(self, line, place):
+        account, token, vault = place
+        return json.loads(line.expect(200, "GET", f"/v1/vaults/{account}/{vault}/publications?after=0&wait=0", self.headers(token)))["last"]
 
     def __call__(self, number):
-        line, vault, last = Line(self.ports[number % len(self.ports)]), f"v{number % self.vaults}", 0
+        line, last = Line(self.ports[number % len(self.ports)]), 0
+        place = account, token, vault = self.places[number % len(self.places)]
 
         def publish():
             nonlocal last
             while True:
-                path = f"/v1/vaults/{self.account}/{vault}/objects/publications/{last + 1:016}"
-                status, came = line.ask("PUT", path, self.headers, self.body)
+                path = f"/v1/vaults/{account}/{vault}/objects/publications/{last + 1:016}"
+                status, came = line.ask("PUT", path, self.headers(token), self.body)
                 if status == 201:
                     last += 1
                     return
                 # Another device was faster.
                 if status != 409:
                     raise Wrong(f"a publication got {status}: {came[:200]!r}")
-                last = self.newest(line, vault)
+                last = self.newest(line, place)
 
         return publish
 
     def check(self, count):
         line = Line(self.ports[0])
-        total = sum(self.newest(line, f"v{number}") for number in range(self.vaults))
+        total = sum(self.newest(line, place) for place in self.places)
         if total != count:
             raise SystemExit(f"{count} publications were confirmed, and the server has {total}")
 
@@ -367,25 +377,87 @@ def idle_at_nginx(bench, count):
     return used
 
 
+def sent_at_once(processes, send):
+    """64 objects of 16 MiB: the memory of these processes before, their most meanwhile, both in MiB, and MiB a second."""
+    before = memory_kib(processes)
+    for one in processes:
+        # From here on the kernel counts another peak.
+        Path(f"/proc/{one}/clear_refs").write_text("5")
+    done = load(DEVICES, send, count=1)
+    return {"before_mib": before / KIB, "peak_mib": memory_kib(processes, "VmHWM") / KIB, "mib_per_second": rate(done) * LARGE / MIB}
+
+
 def uploads(bench):
+    body, found = bench.bodies[LARGE], {}
     with bench.serving("uploads") as server:
         # An account sends 32 at a time.
         tokens = [server.add_account(name) for name in ("anna", "bert")]
-        body = bench.bodies[LARGE]
-        before = memory_kib([server.process.pid])
-        # From here on the kernel counts another peak.
-        Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
         def send(number):
             line, account = Line(server.port), ("anna", "bert")[number % 2]
             headers = {"Authorization": f"Bearer {tokens[number % 2]}", "strongroom-blake3": bench.hashes[LARGE]}
             return lambda: line.expect(201, "PUT", f"/v1/vaults/{account}/v/objects/loose/{number}", headers, body)
 
-        done = load(DEVICES, send, count=1)
-        peak = memory_kib([server.process.pid], "VmHWM")
-    speed = rate(done) * LARGE / MIB
-    bench.figures["uploads"] = {"before_mib": before / KIB, "peak_mib": peak / KIB, "mib_per_second": speed}
-    bench.part("uploads", "64 objects of 16 MiB at once", "The server's memory before, and at its highest.", ["before, MiB", "peak, MiB", "MiB a second"], [[f"{before / KIB:.0f}", f"{peak / KIB:.0f}", f"{speed:,.0f}"]])
+        found["strongroom"] = sent_at_once([server.process.pid], send)
+        if len(bench.targets()) > 1:
+            nginx = bench.nginx
+
+            def send_there(number):
+                line = Line(nginx.port)
+                return lambda: line.expect(201, "PUT", f"/uploads/{number}", {}, body)
+
+            found["nginx"] = sent_at_once(nginx.processes(), send_there)
+            shutil.rmtree(nginx.files / "uploads")
+    bench.figures["uploads"] = found
+    rows = [[who, *(f"{one[name]:,.0f}" for name in ("before_mib", "peak_mib", "mib_per_second"))] for who, one in found.items()]
+    says = "The memory before, and at its highest. nginx compares and syncs nothing."
+    bench.part("uploads", "64 objects of 16 MiB at once", says, ["who", "before, MiB", "peak, MiB", "MiB a second"], rows)
+
+
+def start(bench):
+    known, turns = (10_000, 3) if bench.arguments.quick else (1_000_000, 7)
+    rows, figures = [], {}
+    with bench.serving("start") as server:
+        token, body = server.add_account("anna"), bench.bodies[SMALL]
+        headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": bench.hashes[SMALL]}
+        path = "/v1/vaults/anna/v/objects/loose/one"
+        Line(server.port).expect(201, "PUT", path, headers, body)
+        for further in (0, known):
+            if code := server.stop():
+                raise SystemExit(f"the server ended with {code}")
+            if further:
+                make_known(server.folder / "server.db", further)
+            times = []
+            for turn in range(turns):
+                if turn and (code := server.stop()):
+                    raise SystemExit(f"the server ended with {code}")
+                begun = time.perf_counter()
+                server.start()
+                if Line(server.port).expect(200, "GET", path, headers) != body:
+                    raise Wrong("what is got is not what was put")
+                times.append(time.perf_counter() - begun)
+            count, memory = server.number("strongroom_objects"), memory_kib([server.process.pid]) / KIB
+            if count != further + 1:
+                raise SystemExit(f"the server knows {count:.0f} objects instead of {further + 1}")
+            figures[f"{count:.0f} objects"] = {"seconds": statistics.median(times), "most_s": max(times), "memory_mib": memory}
+            rows.append([f"{count:,.0f}", f"{statistics.median(times):.3f}", f"{max(times):.3f}", f"{memory:.0f}"])
+    bench.figures["start"] = figures
+    says = "From the start of the program until an object was got, over TLS. Its rows are in the database; a server that starts looks at no file of an object."
+    bench.part("start", "A server that knows many objects starts", says, ["objects", "median, s", "longest, s", "memory, MiB"], rows)
+
+
+def make_known(database, count):
+    """Adds rows of so many objects to the one vault of a server that does not run. They have no files."""
+    connection = sqlite3.connect(database)
+    with connection:
+        (vault,) = connection.execute("SELECT id FROM vault").fetchone()
+        connection.execute(
+            "INSERT INTO object (vault, name, file, len, created_s) WITH RECURSIVE number (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM number WHERE at < ?) "
+            "SELECT ?, printf('segments/%064x', at), randomblob(16), 1024, 0 FROM number",
+            (count, vault),
+        )
+        connection.execute("UPDATE account SET objects = objects + ?, bytes = bytes + ?", (count, count * 1024))
+    connection.close()
 
 
 def instances(bench):
@@ -406,37 +478,40 @@ def instances(bench):
             ports = [instance.port for instance in running]
             for what, one in of_instances(bench, running[0], ports, seconds):
                 figures[f"{what}, {count}"] = one
-                rows.append([what, count, f"{one['per_second']:,.0f}", f"{one['p50_ms']:.1f}", f"{one['p99_ms']:.1f}"])
+                ratio = one["per_second"] / figures[f"{what}, 1"]["per_second"]
+                rows.append([what, count, f"{one['per_second']:,.0f}", f"{one['p50_ms']:.1f}", f"{one['p99_ms']:.1f}", f"{ratio:.2f}"])
             used = memory_kib([instance.process.pid for instance in running]) / count / KIB
             figures[f"memory, {count}"] = {"mib": used}
-            rows.append(["memory of each, MiB", count, f"{used:.0f}", "", ""])
+            rows.append(["memory of each, MiB", count, f"{used:.0f}", "", "", f"{used / figures['memory, 1']['mib']:.2f}"])
         finally:
             for instance in running:
                 instance.kill()
             services.stop()
     bench.figures["instances"] = figures
-    says = "All of it runs on this machine: the instances, PostgreSQL (which syncs each change), an S3 server that keeps files without syncing them, and those who ask. More instances on more machines share neither."
-    bench.part("instances", "Instances on PostgreSQL and S3, 64 connections", says, ["what", "instances", "a second", "p50, ms", "p99, ms"], rows)
+    says = "All of it runs on this machine: the instances, PostgreSQL (which syncs each change), an S3 server that keeps files without syncing them, and those who ask. More instances on more machines share neither. Changes of one account wait for one another at any number of instances, so each device has an account of its own, except where all race in one vault."
+    bench.part("instances", "Instances on PostgreSQL and S3, 64 connections", says, ["what", "instances", "a second", "p50, ms", "p99, ms", "of one instance"], rows)
 
 
 def of_instances(bench, first, ports, seconds):
     """What 64 devices reach that are spread over the instances, by name."""
-    for what, vaults in (("publications, a vault each", DEVICES), ("publications, one vault", 1)):
-        bench.runs += 1
-        account = f"a{bench.runs}"
-        publish = Publishing(bench, account, first.add_account(account), vaults, ports)
+    tokens = {f"device{number}": first.add_account(f"device{number}") for number in range(DEVICES)}
+    own = [(account, token, "v") for account, token in tokens.items()]
+    for what, places in (("publications, an account each", own), ("publications, one vault", [(*own[0][:2], "shared")])):
+        publish = Publishing(bench, places, ports)
         done = load(DEVICES, publish, seconds=seconds)
         publish.check(done["count"])
         yield what, summary([done])
-    token, body = first.add_account("small"), bench.bodies[SMALL]
-    headers = {"Authorization": f"Bearer {token}", "strongroom-blake3": bench.hashes[SMALL]}
+    body = bench.bodies[SMALL]
+
+    def headers(number):
+        return {"Authorization": f"Bearer {tokens[f'device{number}']}", "strongroom-blake3": bench.hashes[SMALL]}
 
     def put(number):
         line, count = Line(ports[number % len(ports)]), 0
 
         def one():
             nonlocal count
-            line.expect(201, "PUT", f"/v1/vaults/small/v{number}/objects/loose/{count}", headers, body)
+            line.expect(201, "PUT", f"/v1/vaults/device{number}/v/objects/loose/{count}", headers(number), body)
             count += 1
 
         return one
@@ -446,7 +521,7 @@ def of_instances(bench, first, ports, seconds):
         line = Line(ports[(number + 1) % len(ports)])
 
         def one():
-            if line.expect(200, "GET", f"/v1/vaults/small/v{number}/objects/loose/0", headers) != body:
+            if line.expect(200, "GET", f"/v1/vaults/device{number}/v/objects/loose/0", headers(number)) != body:
                 raise Wrong("what is got is not what was put")
 
         return one
@@ -455,7 +530,7 @@ def of_instances(bench, first, ports, seconds):
         yield what, summary([load(DEVICES, work, seconds=seconds)])
 
 
-PARTS = {"small": small, "large": large, "publications": publications, "followers": followers, "uploads": uploads, "instances": instances}
+PARTS = {"start": start, "small": small, "large": large, "publications": publications, "followers": followers, "uploads": uploads, "instances": instances}
 
 
 def save(bench, into):

@@ -2,11 +2,12 @@
 """Tests of several instances of a server, with a real PostgreSQL and a real S3 server, which this starts and stops.
 
     tools/server_test.py                           all: the tests in Rust with 10,000 races, then 50 rounds of kills; ROUNDS=n, SEED=n, RACES=n
-    tools/server_test.py faults                    the kills only
+    tools/server_test.py faults                    the kills only, and a backup that is restored
     tools/server_test.py with COMMAND ARGUMENT...  runs a command, as `cargo test`, to which the environment says where both are
 
 PostgreSQL is that of the distribution, and so is nginx before two instances; where PostgreSQL is not installed, `with` says so, and the command skips what needs it. With
 STRONGROOM_TEST_SCALED=1, as in CI, that is an error. Rounds of kills: writers at two instances, and one of the instances, the database or the S3 server is killed with -9.
+Then the server is backed up and restored, as docs/guide/server.md says.
 """
 
 import collections
@@ -181,17 +182,17 @@ class Writer(threading.Thread):
             raise SystemExit(f"a segment got {status}: {came[:200]!r}")
 
     def deposit(self):
-        """Up to two pieces, then the envelope, by an address. Too many in a time are refused, and their pieces wait all the same."""
+        """Up to two pieces, then the envelope, by an address. Too many of either in a time are refused, and what came before waits all the same."""
         deposit, run = self.rng.randbytes(16).hex(), self.rng.randbytes(8).hex()
         for number in range(self.rng.randrange(3)):
-            self.create_deposited("pieces", f"{deposit}.{run}.{number:04}", self.rng.randbytes(self.rng.choice((4096, 300_000))), (201,))
-        self.create_deposited("deposits", deposit, self.rng.randbytes(4096), (201, 429))
+            self.create_deposited("pieces", f"{deposit}.{run}.{number:04}", self.rng.randbytes(self.rng.choice((4096, 300_000))))
+        self.create_deposited("deposits", deposit, self.rng.randbytes(4096))
 
-    def create_deposited(self, kind, name, body, allowed):
+    def create_deposited(self, kind, name, body):
         status, came, is_again = self.ask("PUT", f"inbox/{name}", body, token=self.world.address)
         if status == 409 and is_again:
             status = 201
-        if status not in allowed:
+        if status not in (201, 429):
             raise SystemExit(f"{kind}/{name} got {status}: {came[:200]!r}")
         if status == 201:
             self.segments[f"{kind}/{name}"] = hashlib.sha256(body).digest()
@@ -306,7 +307,10 @@ class Faults:
         self.wait_for(QUIET_COUNT)
         self.done.set()
         for writer in self.writers:
-            writer.join(PATIENCE_S)
+            # Longer than a request may take.
+            writer.join(PATIENCE_S + ANSWER_S)
+            if writer.is_alive():
+                raise SystemExit(f"writer {writer.number} does not end")
         self.look(time.monotonic())
         self.check()
 
@@ -320,10 +324,15 @@ class Faults:
         reader = self.writers[0]
         last = reader.newest()
         bodies = {number: body for writer in self.writers for number, body in writer.publications.items()}
+        seen = {}
         for number in range(1, last + 1):
             status, came, _ = reader.ask("GET", f"objects/publications/{number:016}")
             if status != 200 or bodies.get(number, came) != came:
                 raise SystemExit(f"publication {number} of {last} is missing or another one: {status}")
+            # Each attempt has bytes of its own, also one whose answer was lost.
+            if came in seen:
+                raise SystemExit(f"publications {seen[came]} and {number} are the same one")
+            seen[came] = number
         if bodies and max(bodies) > last:
             raise SystemExit(f"publication {max(bodies)} was confirmed, and the last one is {last}")
         instance, begun, taken = self.instances[0], time.monotonic(), 0
@@ -341,6 +350,55 @@ class Faults:
                 raise SystemExit(f"after gc {len(files)} files are left: {found}")
         say(f"{sum(self.kills.values())} kills: {found['objects']} objects, {last} publications, nothing lost or doubled; gc took {taken} files; refused meanwhile: {dict(self.refusals)}")
 
+    def restore(self):
+        """A backup as the guide says it, during which an object is removed: a server on what is restored has everything, that object too."""
+        services, writer, place = self.services, self.writers[0], self.services.place / "backup"
+        place.mkdir()
+        writer.create_segment()
+        name, last = next(reversed(writer.segments)), writer.newest()
+        dump, dumped, removed = place / "strongroom.dump", place / "dumped", place / "removed"
+        stored, copy, programs = services.store.root / BUCKET, place / "objects", services.postgres.programs
+        script = place / "backup.sh"
+        script.write_text(
+            f"""set -e
+{programs}/pg_dump --no-unlogged-table-data --format=custom --file={dump} '{services.postgres.url("faults")}'
+touch {dumped}
+while [ ! -e {removed} ]; do sleep 0.05; done
+cp -a {stored}/faults/objects {copy}
+"""
+        )
+        backup = subprocess.Popen([PROGRAM, "during-backup", str(self.settings), "sh", str(script)])
+        try:
+            begun = time.monotonic()
+            while not dumped.exists():
+                if backup.poll() is not None or time.monotonic() - begun > PATIENCE_S:
+                    raise SystemExit("the backup makes no dump")
+                time.sleep(0.05)
+            if (status := writer.ask("DELETE", f"objects/{name}")[0]) != 204 or writer.ask("GET", f"objects/{name}")[0] != 404:
+                raise SystemExit(f"a removal during a backup got {status}")
+            removed.touch()
+            if code := backup.wait(PATIENCE_S):
+                raise SystemExit(f"the backup ended with {code}")
+        finally:
+            backup.kill()
+            backup.wait()
+        if any([instance.stop() for instance in self.instances]):
+            raise SystemExit("an instance did not end well")
+        settings = services.settings("restored", "no_tls = true\n")
+        shutil.copytree(copy, stored / "restored/objects")
+        restored = subprocess.run([programs / "pg_restore", "--no-owner", f"--dbname={services.postgres.url('restored')}", dump], capture_output=True, text=True)
+        if restored.returncode != 0:
+            raise SystemExit(f"pg_restore ended with {restored.returncode}: {restored.stderr}")
+        self.instances = [Server(services.place, PROGRAM, settings=settings, name="restored")]
+        found = json.loads(self.instances[0].administer("check", settings, "--json"))
+        if found["problem_count"]:
+            raise SystemExit(f"the check of what was restored found {found}")
+        for one in self.writers:
+            one.check()
+        if writer.newest() != last:
+            raise SystemExit(f"the last publication was {last}, and {writer.newest()} after it was restored")
+        say(f"backed up by pg_dump, and restored: {found['objects']} objects, the one among them that was removed meanwhile")
+
     def stop(self):
         self.done.set()
         for instance in self.instances:
@@ -352,6 +410,7 @@ def faults(services, rounds, seed):
     world = Faults(services, seed)
     try:
         world.play(rounds)
+        world.restore()
     finally:
         world.stop()
 

@@ -28,6 +28,9 @@ need fusermount3 fuse3
 need setfattr attr
 need sqlite3 sqlite3
 need rsync rsync
+# Both deliver mail in a test.
+need curl curl
+need msmtp msmtp
 need restic restic
 # Tests of several instances of the server. Debian puts its programs beside the path.
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql

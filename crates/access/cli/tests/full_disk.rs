@@ -9,13 +9,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use support::Place;
+use support::serving::Serving;
 
-/// A small file system in memory, on the folder `d` of a place; gone with the value.
+/// A small file system in memory, on a folder of a place; gone with the value.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
+    /// On the folder `d`.
     fn new(place: &Place, size: &std::ffi::CStr) -> Self {
-        let at = place.path("d");
+        Self::on(place, "d", size)
+    }
+
+    fn on(place: &Place, folder: &str, size: &std::ffi::CStr) -> Self {
+        let at = place.path(folder);
         fs::create_dir(&at).unwrap();
         mount("tmpfs", &at, "tmpfs", MountFlags::empty(), Some(size)).unwrap();
         Self(at)
@@ -108,6 +114,34 @@ fn a_push_to_a_full_remote_says_so_and_the_next_one_goes_through() {
         assert!(!name.starts_with('.'), "{name} is left");
     }
     fs::remove_file(place.path("d/other")).unwrap();
+    place.keyed(&["push", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    let cloned = place.keyed_bytes(&["cat", "w:/file"]);
+    assert!(cloned == fs::read(place.path("file")).unwrap());
+}
+
+/// Goal: the same of a server whose disk is full; it serves what it has meanwhile.
+#[test]
+fn a_push_to_a_server_on_a_full_disk_says_so_and_the_next_one_goes_through() {
+    let place = Place::new();
+    let _disk = SmallDisk::on(&place, "srv", c"size=60m");
+    let mut serving = Serving::start(&place, "127.0.0.1:0");
+    let url = serving.url("photos");
+    fs::write(place.path("letter"), "dear reader").unwrap();
+    place.keyed(&["put", "letter", "v:/"]);
+    place.keyed(&["remote", "add", "v", "home", &url]);
+    place.keyed(&["push", "v"]);
+    write_random(&place.path("file"), 5, 30_000_000);
+    place.keyed(&["put", "file", "v:/"]);
+    // It leaves room for a part of that.
+    fs::write(place.path("srv/other"), vec![1; 45 << 20]).unwrap();
+    let said = place.keyed_fails(6, &["push", "v"]);
+    assert!(said.contains("the remote is full"), "{said}");
+    place.keyed(&["clone", "-q", &url, "early"]);
+    assert_eq!(place.keyed(&["ls", "early:/"]), "letter\n");
+    let moving = fs::read_dir(place.path("srv/moving")).unwrap();
+    assert_eq!(moving.count(), 0);
+    fs::remove_file(place.path("srv/other")).unwrap();
     place.keyed(&["push", "v"]);
     place.keyed(&["clone", "-q", &url, "w"]);
     let cloned = place.keyed_bytes(&["cat", "w:/file"]);

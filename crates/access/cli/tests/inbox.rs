@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -295,6 +295,57 @@ fn mail_that_the_example_takes_comes_into_the_inbox_once() {
     );
     place.keyed(&["inbox", "remove", "v", "scanner"]);
     assert_eq!(deliver(&[], &message)[5], "451");
+}
+
+/// Goal: programs for mail that a distribution has deliver through the example. Method: msmtp by LMTP and curl by SMTP; one that is not here is
+/// skipped, and said.
+#[test]
+fn mail_programs_of_the_distribution_deliver_through_the_example() {
+    let (place, _serving, url) = place();
+    fs::write(place.path("address"), &url).unwrap();
+    let mail = Mail::start(&place);
+    let (host, port) = mail.at.rsplit_once(':').unwrap();
+    let msmtp = format!(
+        "--host={host} --port={port} --protocol=lmtp --tls=off --auth=off --from=anna@example.org vault@example.org"
+    );
+    let curl = format!(
+        "-q --silent --show-error --noproxy * --url smtp://{} --mail-from anna@example.org --mail-rcpt vault@example.org --upload-file -",
+        mail.at
+    );
+    let mut expected = BTreeSet::new();
+    // One reads lines of this system, the other lines of mail.
+    for (program, arguments, end) in [("msmtp", msmtp, "\n"), ("curl", curl, "\r\n")] {
+        let mut command = Command::new(program);
+        command
+            .args(arguments.split(' '))
+            .env("HOME", place.path("."));
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                eprintln!("skipped: there is no program {program} that could deliver mail");
+                continue;
+            }
+            child => child.unwrap(),
+        };
+        let subject = format!("Subject: {program}");
+        let message = [subject.as_str(), "", "hello", ".", "end", ""].join(end);
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(message.as_bytes()).unwrap();
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{program}: {output:?}");
+        expected.insert(format!("{program}.eml"));
+    }
+    place.keyed(&["sync", "v"]);
+    for name in &expected {
+        let came = place.keyed(&["cat", &format!("v:/Inbox/{name}")]);
+        assert!(came.ends_with("hello\r\n.\r\nend\r\n"), "{came:?}");
+    }
+    if !expected.is_empty() {
+        let listed = place.keyed(&["ls", "v:/Inbox"]);
+        let names: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+        assert_eq!(names, expected);
+    }
 }
 
 /// Goal: a message that is not as it should be comes too, as one: a mail server would bring it again and again, and nobody smuggles another one

@@ -28,7 +28,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 use reqwest::header::CONTENT_LENGTH;
-use reqwest::{Body, Client, Method};
+use reqwest::{Body, Client, Method, StatusCode};
 use strongroom_remote::Address;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -179,11 +179,13 @@ impl Bucket {
         // Its text would have the address, which is signed.
         let said = |error: reqwest::Error| Error::ObjectsAway(innermost(&error.without_url()));
         let answer = request.send().await.map_err(said)?;
-        match answer.status().is_success() {
-            true => Ok(()),
-            false => Err(Error::ObjectsAway(format!(
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            // To come again soon helps nobody.
+            StatusCode::INSUFFICIENT_STORAGE => Err(Error::ObjectsFull),
+            status => Err(Error::ObjectsAway(format!(
                 "it answers an upload with the status {}",
-                answer.status().as_u16()
+                status.as_u16()
             ))),
         }
     }

@@ -104,6 +104,9 @@ pub enum Error {
     /// Environment: the object store cannot be reached, or fails.
     #[error("the object store cannot be reached: {0}")]
     ObjectsAway(String),
+    /// Environment: the object store has no space left.
+    #[error("the object store is full")]
+    ObjectsFull,
     /// Caller: what works with the folder of a server only.
     #[error(
         "this server stores everything in PostgreSQL and an object store: back these up while `strongroom-server during-backup` runs, as \
@@ -156,6 +159,7 @@ impl Error {
             Self::DatabaseBusy => Refusal::Busy,
             Self::Postgres { code, .. } if code == SqlState::DISK_FULL.code() => Refusal::DiskFull,
             Self::ObjectsAway(_) => Refusal::ObjectsAway,
+            Self::ObjectsFull => Refusal::DiskFull,
             _ => Refusal::Failed,
         }
     }

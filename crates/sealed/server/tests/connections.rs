@@ -4,12 +4,14 @@
 mod support;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
-use strongroom_remote::{Created, ObjectName};
+use strongroom_remote::{Address, Created, ObjectName};
 use strongroom_server::{Tls, raise_open_files};
 use support::{Place, first, said, start};
 
@@ -110,6 +112,70 @@ fn who_goes_at_any_stage_of_a_request_leaves_nothing() {
     until(|| is_quiet(&place));
 }
 
+/// Passes connections on to `at`, and cuts the first one on which so many bytes have come; gives where it listens, and counts what comes.
+fn cut_once(at: SocketAddr, behind: u64) -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap();
+    let sent = Arc::new(AtomicU64::new(0));
+    let (counted, is_cut) = (Arc::clone(&sent), Arc::new(AtomicBool::new(false)));
+    thread::spawn(move || {
+        for near in listener.incoming().map(Result::unwrap) {
+            let far = TcpStream::connect(at).unwrap();
+            let (mut back, mut to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut back, &mut to);
+                let _ = to.shutdown(Shutdown::Write);
+            });
+            let (counted, is_cut) = (Arc::clone(&counted), Arc::clone(&is_cut));
+            let passed = move |on_this: u64, more: u64| {
+                counted.fetch_add(more, Ordering::SeqCst);
+                on_this < behind || is_cut.swap(true, Ordering::SeqCst)
+            };
+            thread::spawn(move || pass_on(&near, &far, passed));
+        }
+    });
+    (own, sent)
+}
+
+/// Passes on what comes, until one of both ends, or `goes_on` says no: it hears how much came in all, and how much of it just now.
+fn pass_on(mut near: &TcpStream, mut far: &TcpStream, goes_on: impl Fn(u64, u64) -> bool) {
+    let (mut piece, mut passed) = (vec![0; 1 << 16], 0);
+    while let Ok(count @ 1..) = near.read(&mut piece) {
+        passed += count as u64;
+        if far.write_all(&piece[..count]).is_err() || !goes_on(passed, count as u64) {
+            break;
+        }
+    }
+    for one in [near, far] {
+        let _ = one.shutdown(Shutdown::Both);
+    }
+}
+
+/// Goal: an upload whose line drops begins again by itself, and costs what had gone before and nothing else. Method: the longest object that
+/// devices send, and a line that ends once most of it has gone; what passed is counted.
+/// ADR 43.
+#[test]
+fn an_upload_whose_line_drops_begins_again_and_costs_no_more_than_itself() {
+    const LEN: usize = 16 << 20;
+    const CUT_AT: u64 = 12 << 20;
+    // Heads of requests, and the piece that passes the mark.
+    const BESIDE: u64 = 256 << 10;
+    let place = Place::new();
+    let (at, sent) = cut_once(place.address(), CUT_AT);
+    let url = format!("http://{}@{at}/anna/v", place.token);
+    let device = Address::parse(&url).unwrap().open().unwrap();
+    let bytes = vec![5_u8; LEN];
+    let created = device.create(&name("segments/long"), bytes.clone());
+    assert_eq!(created.unwrap(), Created::New);
+    let (sent, len) = (sent.load(Ordering::SeqCst), LEN as u64);
+    let expected = len + CUT_AT..=len + CUT_AT + BESIDE;
+    assert!(expected.contains(&sent), "{sent}");
+    let read = place.vault("v").read(&name("segments/long"), len).unwrap();
+    assert!(read.unwrap() == bytes);
+    until(|| place.files("moving") == 0);
+    assert_eq!(place.files("objects"), 1);
+}
+
 /// A connection on which so much comes, and no more.
 fn half_open(at: SocketAddr, begins: &[u8]) -> TcpStream {
     let mut line = TcpStream::connect(at).unwrap();
@@ -144,6 +210,11 @@ fn connections_that_rest_hold_nobody_up_and_end() {
     // Both ends are in this process.
     let room = files.saturating_sub(OTHER_FILES) / 2;
     let count = usize::try_from(room).map_or(HALF_OPEN, |room| room.min(HALF_OPEN));
+    if count < HALF_OPEN {
+        eprintln!(
+            "only {count} connections instead of {HALF_OPEN}: the system allows {files} open files (ulimit -Hn)"
+        );
+    }
     let place = Place::new();
     let at = place.address();
     let open = |number: usize| match number % 2 {

@@ -17,6 +17,7 @@ use strongroom_remote::{Address, Created, ObjectName, Remote, Waited};
 use strongroom_server::{Configuration, Quota, Server, Settings, Tls};
 use support::scaled::Services;
 use support::{Place, start};
+use tokio_postgres::config::{Config as Database, Host};
 use url::Url;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -304,6 +305,8 @@ fn the_compose_file_runs_two_instances_and_all_that_they_need() {
 
 /// What an instance is given makes a server with a database and an object store, both of which are services of the compose file.
 fn are_settings_of_an_instance(service: &Yaml) {
+    // What would end the password in a URL, or mean something else there.
+    const PASSWORD: &str = "p@ss:w/o?r#d %41[]&=";
     let compose = compose();
     let environment = of(service, "environment");
     let mounted = texts(of(service, "volumes"));
@@ -311,11 +314,14 @@ fn are_settings_of_an_instance(service: &Yaml) {
     assert!(mounted.contains(&&*format!("./strongroom-server.toml:{config}:ro")));
     let database = environment["STRONGROOM_SERVER_DATABASE"].as_str().unwrap();
     let (before, rest) = database.split_once("${").unwrap();
-    let database = format!("{before}password{}", rest.split_once('}').unwrap().1);
-    let at = Url::parse(&database).unwrap();
+    let database = format!("{before}{PASSWORD}{}", rest.split_once('}').unwrap().1);
+    let at: Database = database.parse().unwrap();
     let of_database = &compose["services"]["database"]["environment"];
-    assert_eq!(at.host_str(), Some("database"));
-    assert_eq!(Some(at.username()), of_database["POSTGRES_USER"].as_str());
+    assert_eq!(at.get_hosts(), [Host::Tcp("database".to_owned())]);
+    assert_eq!(at.get_user(), of_database["POSTGRES_USER"].as_str());
+    assert_eq!(at.get_password(), Some(PASSWORD.as_bytes()));
+    // The image of PostgreSQL makes one that is called as its user.
+    assert_eq!(at.get_dbname(), of_database["POSTGRES_USER"].as_str());
     let file = Configuration::read(&top().join("docs/server/strongroom-server.toml")).unwrap();
     let objects = Url::parse(file.objects.as_ref().unwrap()).unwrap();
     let of_objects = &compose["services"]["objects"]["environment"];

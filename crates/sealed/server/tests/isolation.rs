@@ -230,6 +230,15 @@ impl Scene {
         assert_eq!(put.unwrap(), Created::New);
         let slot = slot_of(&device, &Secret::KeyFile(key_file));
         let of_slot = pass(&place, of_v, &token, &slot);
+        // With one server that is alone nobody can reach the time of a login: the test in `src/logins.rs` does.
+        let over = place.services.as_ref().map(|services| {
+            let over = pass(&place, of_v, &token, &device);
+            let last = "number = (SELECT max(number) FROM login)";
+            services.sql(&format!(
+                "UPDATE login SET until_s = began_s - 1 WHERE {last}"
+            ));
+            over
+        });
 
         // Of three addresses one is in use, and one was withdrawn.
         let remote = as_member(&place, "v", &device);
@@ -260,7 +269,7 @@ impl Scene {
         let depositor = with_address("an address", "anna", in_use, DONE);
         let unknown = |prefix: &str| Some(format!("{prefix}{}", "0".repeat(64)));
         let with_a_login = |reads, changes| [DONE, reads, changes, "wrong-token", "wrong-token"];
-        let wrong = vec![
+        let mut wrong = vec![
             of_anna("nobody", None, ["no-token"; 5]),
             of_anna("an unknown token", unknown("srt-"), ["wrong-token"; 5]),
             of_anna("an unknown login", unknown("srd-"), ["login-over"; 5]),
@@ -338,6 +347,9 @@ impl Scene {
                 "suspended",
             ),
         ];
+        let over =
+            over.map(|over| of_anna("a login whose time is over", Some(over), ["login-over"; 5]));
+        wrong.extend(over);
         Self {
             place,
             device,

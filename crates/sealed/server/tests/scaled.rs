@@ -598,9 +598,15 @@ fn who_creates_and_who_removes_one_object_at_once_leave_it_whole_or_gone() {
     );
 }
 
+/// What a store answers that has no space left.
+const FULL: &[u8] =
+    b"HTTP/1.1 507 Insufficient Storage\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
 /// Passes connections on to a port of this machine, unless it is cut or rests.
 struct Relay {
     port: u16,
+    /// Uploads get `FULL`, and do not go on.
+    is_full: Arc<AtomicBool>,
     is_cut: Arc<AtomicBool>,
     rests: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -619,13 +625,14 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Self {
             port: listener.local_addr().unwrap().port(),
+            is_full: Arc::default(),
             is_cut: Arc::default(),
             rests: Arc::default(),
             open: Arc::default(),
             requests: Arc::default(),
         };
         let (is_cut, open) = (Arc::clone(&relay.is_cut), Arc::clone(&relay.open));
-        let rests = Arc::clone(&relay.rests);
+        let (rests, is_full) = (Arc::clone(&relay.rests), Arc::clone(&relay.is_full));
         let requests = Arc::clone(&relay.requests);
         thread::spawn(move || {
             for near in listener.incoming() {
@@ -639,13 +646,23 @@ impl Relay {
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let (rests, requests) = (Arc::clone(&rests), Arc::clone(&requests));
+                    let is_full = Arc::clone(&is_full);
                     thread::spawn(move || {
-                        let mut piece = vec![0; 1 << 16];
+                        let (mut piece, mut is_refused) = (vec![0; 1 << 16], false);
                         while let Ok(count @ 1..) = from.read(&mut piece) {
                             while rests.load(Ordering::SeqCst) {
                                 thread::sleep(Duration::from_millis(5));
                             }
                             requests.fetch_add(heads(&piece[..count]), Ordering::SeqCst);
+                            if is_full.load(Ordering::SeqCst) && piece[..count].starts_with(b"PUT ")
+                            {
+                                is_refused = true;
+                                let _ = from.write_all(FULL);
+                            }
+                            // The rest of what was refused is read, so that the answer arrives.
+                            if is_refused {
+                                continue;
+                            }
                             if to.write_all(&piece[..count]).is_err() {
                                 break;
                             }
@@ -852,6 +869,30 @@ fn a_database_that_is_full_is_said_and_leaves_nothing() {
     assert_settles(&place, 0);
     services.sql("DROP TRIGGER full_disk ON object");
     assert_eq!(put().status, 201);
+}
+
+/// Goal: an object store that is full is said as a full disk is, nothing of the object stays, and it works again. Method: uploads get the
+/// answer of such a store.
+#[test]
+fn an_object_store_that_is_full_is_said_and_leaves_nothing() {
+    let Some(mut services) = Services::new() else {
+        return;
+    };
+    let (database, objects) = services.own_ports();
+    let relay = Relay::to(objects);
+    services.reached_at(database, relay.port);
+    let place = Place::on(Some(services), Quota::default());
+    let put = |below: &str| place.ask("PUT", below, &said(b"bytes"), b"bytes");
+    assert_eq!(put("objects/segments/a").status, 201);
+    relay.is_full.store(true, Ordering::SeqCst);
+    let full = put("objects/segments/b");
+    assert_eq!((full.status, full.code()), (507, "disk-full"));
+    let there = place.ask("GET", "objects/segments/a", "", b"");
+    assert_eq!(there.body, b"bytes");
+    assert_settles(&place, 1);
+    relay.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(put("objects/segments/b").status, 201);
+    assert_settles(&place, 2);
 }
 
 /// Goal: instances continue with the database of an earlier version, with what is in it. Method: its last step is taken back; the account, its
