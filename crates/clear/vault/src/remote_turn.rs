@@ -1,11 +1,12 @@
 //! The turn to move something to or from a remote: a vault gives it to one call at a time.
 //!
 //! Takes   a call that wants the turn
-//! Gives   the turn, when the call before has ended
+//! Gives   the turn, when the call before has ended; at the end of a turn, that threads which were to end meanwhile have ended
 //! Never   lets a thread wait for itself: if the progress function of a call that has the turn asks for the turn again,
 //!         it gets an error
 
-use std::thread::{self, ThreadId};
+use std::mem;
+use std::thread::{self, JoinHandle, ThreadId};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -16,12 +17,14 @@ use crate::{Error, Result};
 pub(crate) struct RemoteTurns {
     turn: Mutex<()>,
     holder: Mutex<Option<ThreadId>>,
+    /// Threads that are to end and may want the turn: it is theirs before they are waited for.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// One of them; it ends when this is dropped.
 pub(crate) struct RemoteTurn<'a> {
     turns: &'a RemoteTurns,
-    _held: MutexGuard<'a, ()>,
+    held: Option<MutexGuard<'a, ()>>,
 }
 
 impl RemoteTurns {
@@ -37,7 +40,7 @@ impl RemoteTurns {
         *self.holder.lock() = Some(thread::current().id());
         Ok(RemoteTurn {
             turns: self,
-            _held: held,
+            held: Some(held),
         })
     }
 
@@ -45,10 +48,25 @@ impl RemoteTurns {
     pub(crate) fn is_own(&self) -> bool {
         *self.holder.lock() == Some(thread::current().id())
     }
+
+    /// The turn of this thread waits for `ending` when it is over: before that the other one may wait for the turn.
+    pub(crate) fn wait_later(&self, ending: JoinHandle<()>) {
+        self.leaving.lock().push(ending);
+    }
 }
 
 impl Drop for RemoteTurn<'_> {
     fn drop(&mut self) {
         *self.turns.holder.lock() = None;
+        // Those that were left in this turn, and none of a later one.
+        let leaving = mem::take(&mut *self.turns.leaving.lock());
+        drop(self.held.take());
+        for ending in leaving {
+            // The thread of a sync may have left itself.
+            if ending.thread().id() != thread::current().id() {
+                // A panic there has been reported by the panic hook.
+                let _ = ending.join();
+            }
+        }
     }
 }

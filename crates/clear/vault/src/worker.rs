@@ -2,7 +2,7 @@
 //!
 //! Takes   the work, which says how long to wait until it is repeated
 //! Gives   a handle to the caller; for work that takes long, the answer whether it should continue
-//! Never   outlives its handle, unless the handle is left
+//! Never   outlives its handle, unless somebody takes over to wait for its thread
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -110,9 +110,9 @@ impl Worker {
         self.join();
     }
 
-    /// Nobody waits for its end: it ends when what it does now returns, once this is dropped.
-    pub(crate) fn leave(&mut self) {
-        self.thread = None;
+    /// Its thread, for who waits for it later: once this is dropped it ends when what it does now returns.
+    pub(crate) fn leave(&mut self) -> Option<JoinHandle<()>> {
+        self.thread.take()
     }
 
     fn join(&mut self) {
