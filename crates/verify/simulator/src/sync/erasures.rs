@@ -58,11 +58,40 @@ fn tagged(tag: String) -> NewRevision {
     }
 }
 
-/// Whether one of `parts` is in `bytes`.
-fn holds(bytes: &[u8], parts: &[Vec<u8>]) -> bool {
-    parts
-        .iter()
-        .any(|part| bytes.windows(PART).any(|bytes| bytes == part))
+/// Parts of contents that are looked for in one pass, however many there are: thousands of histories have many segments each.
+struct Sought<'a> {
+    parts: Vec<(Piece, &'a [u8])>,
+    /// For each two bytes, whether a part begins with them.
+    begins: Vec<bool>,
+}
+
+impl<'a> Sought<'a> {
+    /// All parts of these contents, each of `PART` bytes.
+    fn new(contents: impl Iterator<Item = (Piece, &'a [Vec<u8>])>) -> Self {
+        let parts =
+            contents.flat_map(|(piece, parts)| parts.iter().map(move |part| (piece, &**part)));
+        let parts: Vec<(Piece, &[u8])> = parts.collect();
+        let mut begins = vec![false; 1 << 16];
+        for (_, part) in &parts {
+            begins[beginning(part)] = true;
+        }
+        Self { parts, begins }
+    }
+
+    /// The content of the first part in `bytes`.
+    fn find_in(&self, bytes: &[u8]) -> Option<Piece> {
+        let windows = bytes.windows(PART);
+        let mut likely = windows.filter(|window| self.begins[beginning(window)]);
+        likely.find_map(|window| {
+            let found = self.parts.iter().find(|(_, part)| *part == window);
+            found.map(|(piece, _)| *piece)
+        })
+    }
+}
+
+/// The first two bytes as a number.
+fn beginning(bytes: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 impl History<'_> {
@@ -136,10 +165,12 @@ impl History<'_> {
         let secret = &mut self.erasures.secrets[index];
         secret.parts.push(part);
         secret.by.push(number);
-        if self.server.is_none()
-            && in_remote(&*self.remote, &secret.parts).map_err(Fail::Violation)?
-        {
-            self.story.count(Counted::ErasedAtRemote);
+        if self.server.is_none() {
+            let sought = Sought::new([(piece, &*secret.parts)].into_iter());
+            let found = in_remote(&*self.remote, &sought);
+            if found.map_err(Fail::Violation)?.is_some() {
+                self.story.count(Counted::ErasedAtRemote);
+            }
         }
         device.vault().remove_file(&path)?;
         let erased = device.vault().erase(&path, false)?;
@@ -211,13 +242,15 @@ impl History<'_> {
         if self.server.is_some() || !needs.is_empty() {
             return Ok(());
         }
-        for one in gone.iter().filter(|one| one.has_eraser) {
-            if in_remote(&*self.remote, &one.parts)? {
-                let path = path_of(one.piece);
-                return Err(format!("(11): the remote has the erased content of {path}"));
-            }
+        let gone = gone.iter().filter(|one| one.has_eraser);
+        let sought = Sought::new(gone.map(|one| (one.piece, &*one.parts)));
+        match in_remote(&*self.remote, &sought)? {
+            None => Ok(()),
+            Some(piece) => Err(format!(
+                "(11): the remote has the erased content of {}",
+                path_of(piece)
+            )),
         }
-        Ok(())
     }
 
     /// (11) and (12), of the snapshots of a device.
@@ -267,32 +300,56 @@ fn judge_segments(device: &Device, gone: &[Gone]) -> Result<(), String> {
     if gone.is_empty() {
         return Ok(());
     }
+    let sought = Sought::new(gone.iter().map(|one| (one.piece, &*one.parts)));
     let number = device.number;
     let failed = |error: Error| format!("(1): device {number}: {error}");
     device.vault().compact().map_err(failed)?;
     device.drive().map_err(failed)?;
     for path in segments(&device.folder) {
         let bytes = fs::read(&path).map_err(|error| format!("(11): {error}"))?;
-        if let Some(one) = gone.iter().find(|one| holds(&bytes, &one.parts)) {
+        if let Some(piece) = sought.find_in(&bytes) {
             return Err(format!(
                 "(11): device {number} has the erased content of {} in {path:?}",
-                path_of(one.piece)
+                path_of(piece)
             ));
         }
     }
     Ok(())
 }
 
-/// Whether a segment of the remote has one of `parts`.
-fn in_remote(remote: &dyn Remote, parts: &[Vec<u8>]) -> Result<bool, String> {
+/// A content that is sought and that a segment of the remote has.
+fn in_remote(remote: &dyn Remote, sought: &Sought<'_>) -> Result<Option<Piece>, String> {
     let failed = |error: strongroom_remote::Error| format!("(11): the remote: {error}");
     for listed in remote.list("segments").map_err(failed)? {
         let name = ObjectName::new(format!("segments/{}", listed.name)).map_err(failed)?;
         let bytes = remote.read(&name, SEGMENT_OBJECT_BYTES_MAX);
         let bytes = bytes.map_err(failed)?.unwrap_or_default();
-        if holds(&bytes, parts) {
-            return Ok(true);
+        if let Some(piece) = sought.find_in(&bytes) {
+            return Ok(Some(piece));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Choices;
+
+    /// Goal: what is left of an erased content is found wherever it lies, and says which one it is. Method: each of two parts at the beginning,
+    /// inside and at the end, and one of which a byte is missing.
+    #[test]
+    fn a_part_of_a_content_is_found_wherever_it_lies() {
+        let [one, two] = [1, 2].map(|seed| vec![Choices::new(seed).bytes(PART)]);
+        let sought = Sought::new([(7, &one[..]), (9, &two[..])].into_iter());
+        for (piece, part) in [(7, &one[0]), (9, &two[0])] {
+            for (before, behind) in [(0, 100), (100, 100), (100, 0), (0, 0)] {
+                let bytes = [&vec![0; before][..], &part[..], &vec![0; behind][..]].concat();
+                assert_eq!(sought.find_in(&bytes), Some(piece), "{before} {behind}");
+            }
+            assert_eq!(sought.find_in(&part[1..]), None);
+            assert_eq!(sought.find_in(&[&part[1..], &[0; 100][..]].concat()), None);
+        }
+        assert_eq!(sought.find_in(&[]), None);
+    }
 }
