@@ -698,9 +698,9 @@ int sr_compact(sr_vault vault);
 // Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
 int sr_check(sr_vault vault);
 
-// Reads everything in the vault folder: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
-// lost something. `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call,
-// that fails with -ECANCELED.
+// Reads everything in the vault folder: 1 if all is as it was written, and no key or device waits to be accepted; 0 if not. Then `damaged`,
+// unless it is NULL, names the files that lost something: none if only such a key or device waits. `deep`: also compute the names of blocks
+// again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,

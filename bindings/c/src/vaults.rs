@@ -427,9 +427,9 @@ pub(crate) unsafe fn goes_on(
     }
 }
 
-/// Reads everything in the vault folder: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
-/// lost something. `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call,
-/// that fails with -ECANCELED.
+/// Reads everything in the vault folder: 1 if all is as it was written, and no key or device waits to be accepted; 0 if not. Then `damaged`,
+/// unless it is NULL, names the files that lost something: none if only such a key or device waits. `deep`: also compute the names of blocks
+/// again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_verify(
     vault: sr_vault,

@@ -85,13 +85,14 @@ class Damage(NamedTuple):
 class VerifyReport:
     """What a verification found."""
 
-    #: Whether everything that was looked at is as it was written.
+    #: Whether everything that was looked at is as it was written, and no key or device waits to be accepted.
     sound: bool
     #: Whether it reached the end; else a later one can go on.
     finished: bool
     bytes: int
     blocks: int
-    #: Files of the vault folder that are not as they were written, and tables that do not agree, a sentence each.
+    #: Files of the vault folder that are not as they were written, tables that do not agree, and keys and devices that wait to be accepted, a
+    #: sentence each.
     problems: Tuple[str, ...]
     damaged: Tuple[Damage, ...]
 

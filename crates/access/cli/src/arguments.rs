@@ -195,7 +195,7 @@ pub(crate) enum Command {
     #[command(after_help = help::clone())]
     Clone(Clone),
     /// Reads everything in a vault, except content that is only at remotes, and names damaged files; exits with 14 if
-    /// there are any
+    /// there are any, and with 16 if there are none but keys or devices wait for your decision
     #[command(after_help = help::verify())]
     Verify(Verify),
     /// Repairs the damage that verify finds; exits with 14 if something stays lost

@@ -270,13 +270,13 @@ public final class Vault extends Tree {
 
     /** What a verification found. */
     public static final class Verified {
-        /** Whether all is as it was written. */
+        /** Whether all is as it was written, and no key or device waits to be accepted. */
         public final boolean sound;
         /** Whether it came to its end. */
         public final boolean finished;
         /** How much was read. */
         public final long bytes;
-        /** What is wrong with the files of the vault folder, a sentence each. */
+        /** What is wrong with the files of the vault folder, and which keys and devices wait to be accepted, a sentence each. */
         public final List<String> problems;
         /** The files of the vault that lost something. */
         public final List<String> damaged;

@@ -13,6 +13,9 @@ use super::known::{May, by_design};
 use super::operations::{Applied, Operation};
 use super::stage::Done;
 
+/// The exit code of a verification that found no damage, but keys or devices that nobody accepted.
+const KEYS_UNDECIDED: i32 = 16;
+
 /// One case.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -209,6 +212,14 @@ pub fn words(case: &Case, applied: Applied, done: &Done, right: &Done) -> Vec<Ve
             format!("{code}: {said}"),
         ));
     }
+    // An older database does not know which devices were accepted since.
+    let may_ask = case.relative.starts_with("metadata.db");
+    if code == KEYS_UNDECIDED && applied == Applied::Changed && !may_ask {
+        verdicts.push((
+            "VIOLATION damage is left to a decision".to_owned(),
+            said.clone(),
+        ));
+    }
     if code == 1 {
         verdicts.push(("VIOLATION exit code 1".to_owned(), said.clone()));
     }
@@ -218,4 +229,42 @@ pub fn words(case: &Case, applied: Applied, done: &Done, right: &Done) -> Vec<Ve
         verdicts.push(("VIOLATION not named".to_owned(), format!("{code}: {said}")));
     }
     verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::child::Ended;
+    use super::super::commands::by_name;
+    use super::*;
+
+    /// Goal: a damage for which a verification only asks to accept a device is a broken promise, also where its words seem to name the file, as
+    /// those for the blocks that were read do. Method: the answers of a verification of a segment that was changed.
+    #[test]
+    fn damage_that_is_left_to_a_decision_is_a_violation() {
+        let case = |relative: &str| Case {
+            label: relative.to_owned(),
+            relative: relative.to_owned(),
+            operation: Operation::FlipMiddle,
+            command: by_name("verify").unwrap(),
+            seen: false,
+        };
+        let done = |code| Done {
+            ended: Ended {
+                code: Some(code),
+                out: b"vault.json: a device\n3 blocks in 1 KiB read\n".to_vec(),
+                error: b"no damage found, but a device".to_vec(),
+                ..Ended::default()
+            },
+            ..Done::default()
+        };
+        let classes = |relative, code| -> Vec<String> {
+            let verdicts = words(&case(relative), Applied::Changed, &done(code), &done(0));
+            verdicts.into_iter().map(|one| one.0).collect()
+        };
+        let violation = "VIOLATION damage is left to a decision";
+        assert_eq!(classes("segments/00/0", 16), [violation]);
+        assert_eq!(classes("vault.json", 16), [violation]);
+        assert!(classes("segments/00/0", 14).is_empty());
+        assert!(!classes("metadata.db", 16).contains(&violation.to_owned()));
+    }
 }
