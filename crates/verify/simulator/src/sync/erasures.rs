@@ -257,17 +257,24 @@ impl History<'_> {
     fn judge_snapshots(&self, device: &Device, gone: &BTreeSet<Piece>) -> Result<(), String> {
         let (number, vault) = (device.number, device.vault());
         let failed = |error: Error| format!("(1): device {number}: {error}");
+        // Most snapshots have most files as the one before had them: each state of a file is read once.
+        let mut looked: BTreeSet<(String, i64, u64)> = BTreeSet::new();
         for revision in vault.revisions().map_err(failed)? {
             let root = format!("/.history/{}", revision.id);
             for entry in vault.walk(&root).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
-                if entry.attributes.kind != NodeKind::File {
+                let is = &entry.attributes;
+                if is.kind != NodeKind::File {
                     continue;
                 }
                 let path = String::from_utf8_lossy(&entry.path[root.len()..]).into_owned();
+                let erasing = self.erasing_at(&path);
+                if erasing.is_none() && !looked.insert((path.clone(), is.ctime.0, is.size)) {
+                    continue;
+                }
                 let read = vault.read(&entry.path);
                 let is_erased = matches!(read, Err(Error::File(FileError::Erased { .. })));
-                let why = match self.erasing_at(&path) {
+                let why = match erasing {
                     Some(piece) if read.is_ok() && gone.contains(&piece) => {
                         "(11): what was erased is there"
                     }
