@@ -174,8 +174,8 @@ class PruneReport:
 class ContinuousSync:
     """A continuous sync, until it or its vault is closed.
 
-    What hears of its events may close it too, and so may a ``progress`` function: then nothing is waited for, and it ends when that
-    function, or the call, returns.
+    What hears of its events may close it too, and so may a ``progress`` function: then nothing is waited for there, and it ends when
+    the first has returned, or before the call of the second returns.
     """
 
     def __init__(self, vault: Vault, native: _native.ContinuousSync) -> None:

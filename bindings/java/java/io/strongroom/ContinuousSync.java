@@ -6,8 +6,8 @@ import java.io.IOException;
  * A continuous sync, until it or its vault is closed: what changes here goes to all remotes of the vault, and what others push there comes into the
  * vault, in a thread of the library. It goes on when the program keeps no reference to it, and keeps its vault open.
  *
- * <p>Its listener may close it too, and so may a {@link Progress}: then nothing is waited for, and it ends when the listener, or the call,
- * returns.
+ * <p>Its listener may close it too, and so may a {@link Progress}: then nothing is waited for there, and it ends when the listener has returned,
+ * or before the call of the progress returns.
  */
 public final class ContinuousSync implements AutoCloseable {
     private final Vault vault;
