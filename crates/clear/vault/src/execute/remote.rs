@@ -74,13 +74,16 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             }
             change(session, |writer| writer.put_remote(&remote)).map(Into::into)
         }
-        RemoteRequest::Remove { name } => {
+        RemoteRequest::Remove { name, asked_for } => {
             let name = text(name.0)?;
             let row = rows(session)?.into_iter().find(|row| row.name == name);
             let row = row.ok_or(Error::UnknownRemote(name))?;
-            forget_remote(session, row.number, &row.name)?;
-            // Nobody may ever join it, and seal it again under other keys.
-            session.vault.remove_what_came().map(Into::into)
+            let is_forgotten = forget_remote(session, &row, *asked_for)?;
+            if is_forgotten {
+                // Nobody may ever join it, and seal it again under other keys.
+                session.vault.remove_what_came()?;
+            }
+            Ok(is_forgotten.into())
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
         RemoteRequest::Missing { remote, limit } => {
