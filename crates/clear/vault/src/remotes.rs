@@ -609,11 +609,14 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use strongroom_metadata::Published;
+    use strongroom_filesystem::Error as FileError;
+    use strongroom_format::SegmentId;
+    use strongroom_metadata::{BlockNumber, Place, Published, SegmentState};
     use strongroom_remote::{Clock, Pace, memory};
 
     use super::*;
     use crate::CreateOptions;
+    use crate::request::remote::hash_of;
 
     /// Adds up how long somebody waits.
     #[derive(Debug, Default)]
@@ -677,6 +680,35 @@ mod tests {
         assert_eq!(vault.read("/file").unwrap(), vec![7; 300_000]);
         vault.remove_remote("stick").unwrap();
         vault.close().unwrap();
+    }
+
+    /// Goal: what is away counts before a commit says so. Method: a change that is not committed puts content into a segment that is away, as a
+    /// pull does. Failed before: rows were counted as they were committed, and the only remote with the content was forgotten.
+    #[test]
+    fn what_is_not_committed_yet_counts_when_a_remote_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = with_two_remotes(place.path());
+        let filesystem = vault.filesystem().unwrap();
+        let engine = filesystem.engine();
+        engine.commit().unwrap();
+        let put = engine.change(|writer| {
+            let mut blocks = Vec::new();
+            for row in writer.segments()? {
+                blocks.extend(writer.blocks_in_segment(row.number, BlockNumber(0), 100)?);
+            }
+            blocks.retain(|block| block.kind.is_data());
+            let block = &blocks[0];
+            let number = writer.insert_segment(&SegmentId([9; 16]), block.epoch)?;
+            writer.set_committed_len(number, 1 << 20)?;
+            writer.set_segment_state(number, SegmentState::Away)?;
+            writer.move_block(block.number, block.epoch, Place::Segment(number, 0))?;
+            Ok::<_, FileError>(())
+        });
+        put.unwrap();
+        let (name, asked_for) = (Bytes(b"stick"), hash_of(&[]));
+        let request = Request::Remote(RemoteRequest::Remove { name, asked_for });
+        assert!(!vault.ask_for::<bool>(&request).unwrap());
+        assert_eq!(vault.remotes().unwrap().len(), 2);
     }
 
     /// Goal: a remote that is not removed after all hears still that this device needs it, so that nobody removes there what went. Method: no

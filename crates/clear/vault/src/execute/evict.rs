@@ -11,7 +11,7 @@ use strongroom_filesystem::{Error as FileError, NodeKind, ShownSegment};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
     BlockNumber, InodeId, Place, Published, Reader, Reads, Remote, Segment, SegmentNumber,
-    SegmentState, has_no_file,
+    SegmentState, Transaction, has_no_file,
 };
 
 use crate::execute::limit_looks::Looked;
@@ -396,37 +396,33 @@ pub(super) fn forget_remote(session: &Session, row: &Remote, asked_for: [u8; 32]
     }
 }
 
-/// What is away, as `segments` gives it.
-fn away(reads: &Reads) -> strongroom_metadata::Result<Vec<SegmentFields>> {
-    let remotes = reads.remotes()?;
-    let mut rows = reads.segments()?;
+/// What is away, as `segments` gives it, with what is not committed yet.
+fn away(writer: &Transaction<'_>) -> strongroom_metadata::Result<Vec<SegmentFields>> {
+    let remotes = writer.remotes()?;
+    let mut rows = writer.segments()?;
     rows.retain(|row| has_bytes(row) && is_meant(row, WhichSegments::Away, None));
     rows.sort_unstable_by_key(|row| row.id);
     let mut found = Vec::new();
     for row in rows {
-        if has_content(reads, &row)? {
-            note_each(
-                reads,
-                &remotes,
-                (&row, row.committed_len, false),
-                &mut found,
-            )?;
+        if has_content(writer, &row)? {
+            let how = (&row, row.committed_len, false);
+            note_each(writer, &remotes, how, &mut found)?;
         }
     }
     Ok(found)
 }
 
-/// The bytes that are away and that no other remote is noted to have.
-fn bytes_alone(reads: &Reads, number: u64) -> strongroom_metadata::Result<u64> {
-    let remotes = reads.remotes()?;
+/// The bytes that are away and that no other remote is noted to have, with what is not committed yet: a pull may have just brought it.
+fn bytes_alone(writer: &Transaction<'_>, number: u64) -> strongroom_metadata::Result<u64> {
+    let remotes = writer.remotes()?;
     let mut bytes = 0;
-    for row in reads.segments()? {
+    for row in writer.segments()? {
         if row.state != SegmentState::Away || row.live_bytes == 0 {
             continue;
         }
         let mut elsewhere = false;
         for remote in remotes.iter().filter(|remote| remote.number != number) {
-            let published = reads.published(remote.number, Published::Segment(row.id.0))?;
+            let published = writer.published(remote.number, Published::Segment(row.id.0))?;
             elsewhere |= published.is_some_and(|how| !how.is_let_go());
         }
         bytes += if elsewhere { 0 } else { row.live_bytes };
