@@ -1486,6 +1486,7 @@ mod tests {
             needs_since_s: 0,
             is_copied: false,
             has_erased: false,
+            erased: 0,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

@@ -109,7 +109,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let fence = (*number, now_s());
             change_state(session, *remote, |state| RemoteState { fence, ..state }).map(Into::into)
         }
-        RemoteRequest::NotePruned { remote } => note_pruned(session, *remote).map(Into::into),
+        RemoteRequest::NotePruned { remote, erased } => {
+            note_pruned(session, *remote, *erased).map(Into::into)
+        }
         RemoteRequest::Publication {
             remote,
             number,
@@ -258,6 +260,8 @@ fn text(bytes: &[u8]) -> Result<String> {
 
 fn list(session: &Session) -> Result<Response> {
     let is_copied = copied::is_copied(session)?;
+    // In this order: what is erased in between counts as later.
+    let erased = session.filesystem().erased_bytes()?;
     let has_erased = session.filesystem().remotes_to_prune()?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
@@ -281,19 +285,20 @@ fn list(session: &Session) -> Result<Response> {
             needs_since_s: state.needs_since_s,
             is_copied,
             has_erased: has_erased.contains(&row.number),
+            erased,
         });
     }
     Ok(all.into())
 }
 
 /// Notes that what was erased is gone from a remote. What did not fit one publication is retired by the next.       [6.11.11]
-fn note_pruned(session: &Session, remote: u64) -> Result<()> {
+fn note_pruned(session: &Session, remote: u64, erased: u64) -> Result<()> {
     // Nothing is erased between the look and the note.
     let _turn = session.filesystem().hold_revisions();
     let (_, state) = remote_of(session, remote)?;
     match (session.vault.standing_at(remote, state.joined, &[])?).is_behind() {
         true => Ok(()),
-        false => Ok(session.filesystem().note_pruned(remote)?),
+        false => Ok(session.filesystem().note_pruned(remote, erased)?),
     }
 }
 

@@ -63,9 +63,11 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         number: u64,
     },
-    /// Notes that erased content is gone from that remote, unless something is left to retire there.
+    /// Notes that erased content is gone from that remote, unless something is left to retire there, or something was erased since
+    /// `RemoteFields::erased` was that.
     NotePruned {
         remote: u64,
+        erased: u64,
     },
     /// Takes in publication `number` of that remote: the next one, or of a remote of which nothing was read any one.
     Publication {
@@ -284,6 +286,8 @@ pub(crate) struct RemoteFields {
     pub(crate) is_copied: bool,
     /// Content was erased here that it may still have: everything that is not live goes at once.
     pub(crate) has_erased: bool,
+    /// Sealed bytes of all that was erased here so far.
+    pub(crate) erased: u64,
 }
 
 impl std::fmt::Debug for RemoteFields {
