@@ -159,8 +159,10 @@ impl Filesystem {
     pub fn files_changed_since(&self, head: Option<&[u8; 32]>) -> Result<Option<u64>> {
         self.sync()?;
         let engine = self.engine();
-        // Snapshots are taken and removed meanwhile: all rows are of one moment, and the trees that they name stay.
+        // Snapshots are taken and removed meanwhile: all rows are of one moment, and the trees that they name stay. What went before is committed,
+        // so that these rows do not name it.
         let _held = engine.hold();
+        engine.commit()?;
         let connection = engine.reader()?;
         let reader = connection.snapshot()?;
         let Some(head) = head else {

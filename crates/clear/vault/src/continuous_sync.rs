@@ -197,6 +197,8 @@ struct Place {
     limit_mark: u64,
     /// It is not looked at before that: the last time above it nothing went.
     limit_at: Instant,
+    /// The last look found what may go for the limit, and it did not go yet.
+    limit_due: bool,
     /// When it was asked for something new last, by the clock of the machine; unless that failed.
     looked: Option<SystemTime>,
     /// When something moved last.
@@ -225,6 +227,7 @@ impl Place {
             poll_at: now,
             limit_mark: 0,
             limit_at: now,
+            limit_due: false,
             looked: None,
             moved: now,
             fruitless: 0,
@@ -489,7 +492,8 @@ fn round(
             }
             done => {
                 done?;
-                if evicted.segments == 0 {
+                place.limit_due = evicted.segments == 0;
+                if place.limit_due {
                     place.limit_at = Instant::now() + CHECK_FRUITLESS;
                 }
             }
@@ -507,9 +511,13 @@ fn is_above_limit(vault: &Vault, place: &mut Place, ending: &Ending) -> Result<b
         return Ok(false);
     }
     place.limit_mark = mark;
-    Ok(!vault
-        .above_limit(place.number, LimitLook::IfDue)?
-        .is_empty())
+    // What a remote that failed kept from going is nothing that came since.
+    let look = match place.limit_due {
+        true => LimitLook::Now,
+        false => LimitLook::IfDue,
+    };
+    place.limit_due = !vault.above_limit(place.number, look)?.is_empty();
+    Ok(place.limit_due)
 }
 
 #[cfg(test)]
@@ -947,6 +955,35 @@ mod tests {
         vault.unpin("/pinned").unwrap();
         scene.look(0);
         assert!(vault.information().unwrap().away_bytes > 1_000_000);
+    }
+
+    /// Goal: what was to go for the limit when a remote failed goes once it is back, although more is pinned than the limit and little came since.
+    /// Method: the remote is away during the first look. Failed before: no look was due until a tenth of the limit came.
+    #[test]
+    fn what_was_to_go_when_a_remote_failed_goes_once_it_is_back() {
+        let mut scene = Scene::new();
+        let vault = scene.devices[0].vault.clone();
+        let write = |name: String, len: usize| {
+            let mut content = vec![0; len];
+            SystemRandom.fill(&mut content).unwrap();
+            vault.write(&name, &content).unwrap();
+        };
+        vault.make_directory("/pinned", 0o755).unwrap();
+        for number in 0..100 {
+            write(format!("/pinned/{number}"), 10_000);
+        }
+        vault.pin("/pinned", &mut |_| GoOn::Yes).unwrap();
+        scene.look(0);
+        write("/other".to_owned(), 50_000);
+        scene.look(0);
+        let away = scene.directory.path().join("away");
+        fs::rename(scene.remote(), &away).unwrap();
+        vault.set_keep_at_most(Some(950_000)).unwrap();
+        scene.look(0);
+        assert_eq!(vault.information().unwrap().away_bytes, 0);
+        fs::rename(&away, scene.remote()).unwrap();
+        scene.look(0);
+        assert!(vault.information().unwrap().away_bytes > 40_000);
     }
 
     /// Goal: what changed, and is as it was published, waits for nothing. Method: a file is open while another device removes it; its
@@ -1493,6 +1530,7 @@ mod tests {
             needs_since_s: 0,
             is_copied: false,
             has_erased: false,
+            erased: 0,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

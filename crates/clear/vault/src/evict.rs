@@ -28,7 +28,7 @@ use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{
-    Pinning, RemoteFields, RemoteRequest, SegmentFields, Spared, WhichSegments,
+    Pinning, RemoteFields, RemoteRequest, SegmentFields, Spared, WhichSegments, hash_of,
 };
 use crate::{Error, GoOn, Result, Vault};
 
@@ -255,13 +255,13 @@ impl Vault {
         Ok(report)
     }
 
-    /// Refuses to forget the remote of that name if something that is away there is shown by no other now.            [11.9.7]
-    pub(crate) fn check_elsewhere(&self, name: &str) -> Result<()> {
+    /// Refuses to forget the remote of that name if something that is away there is shown by no other now; gives the hash of what is away.
+    ///                                                                                                    [11.9.7]
+    pub(crate) fn check_elsewhere(&self, name: &str) -> Result<[u8; 32]> {
         let away = self.segments_of(WhichSegments::Away, None)?;
         let rows = self.remote_rows()?;
-        let Some(leaving) = rows.iter().find(|row| row.name == name) else {
-            return Ok(());
-        };
+        let leaving = rows.iter().find(|row| row.name == name);
+        let leaving = leaving.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
         let mut needed: Vec<SegmentFields> = away.clone();
         needed.retain(|one| one.remote == leaving.number);
         for row in rows.iter().filter(|row| row.number != leaving.number) {
@@ -278,7 +278,7 @@ impl Vault {
             needed.retain(|one| !shown.contains(&one.id));
         }
         match bytes_of(&needed) {
-            0 => Ok(()),
+            0 => Ok(hash_of(&away)),
             bytes => Err(Error::ContentAway {
                 bytes,
                 what: format!("only at {name}, as no other remote lists them now"),
@@ -362,10 +362,9 @@ impl Vault {
         Ok(given_up.iter().any(|one| one.remote == number))
     }
 
-    /// Says nothing more at a remote that is about to be forgotten; what it does not hear, it believes for a while.
-    pub(crate) fn need_no_more(&self, name: &str) {
-        let rows = self.remote_rows().unwrap_or_default();
-        if let Some(row) = rows.iter().find(|row| row.name == name && row.needs.1 > 0)
+    /// Says nothing more at a remote that was forgotten; what it does not hear, it believes for a while.
+    pub(crate) fn need_no_more(&self, row: &RemoteFields) {
+        if row.needs.1 > 0
             && let Ok(remote) = self.connect(row)
         {
             let _ = remove_needs(&*remote, &row.needs.0, None);

@@ -80,7 +80,9 @@ impl Vault {
         (pruned.kept, pruned.kept_bytes) = (gone.kept, gone.kept_bytes);
         // What a server keeps for some days goes with a later pruning.
         if gone.waiting == 0 && gone.objects < UNNAMED_MAX as u64 {
-            let request = RemoteRequest::NotePruned { remote: number };
+            // What was erased since is due again: a push that was cut may have left it there without a name.
+            let (remote, erased) = (number, row.erased);
+            let request = RemoteRequest::NotePruned { remote, erased };
             self.ask_for::<()>(&Request::Remote(request))?;
         }
         Ok(())

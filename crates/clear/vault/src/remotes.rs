@@ -87,6 +87,9 @@ fn code_of(id: &[u8; 32]) -> String {
     groups.collect::<Vec<_>>().join("-")
 }
 
+/// How often the other remotes are asked for what is away, before a remote is removed, if something else is away afterwards.
+const REMOVAL_ATTEMPTS: usize = 8;
+
 /// How far something that reaches a remote is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteProgress {
@@ -197,12 +200,27 @@ impl Vault {
     /// Forgets a remote. What is there stays there.
     ///
     /// # Errors
-    /// `UnknownRemote`; `ContentAway` if content lies there that is neither here nor at another remote which shows it now.
+    /// `UnknownRemote`; `ContentAway` if content lies there that is neither here nor at another remote which shows it now, or if other
+    /// programs let content go or bring it back all the time.
     pub fn remove_remote(&self, name: &str) -> Result<()> {
-        self.check_elsewhere(name)?;
-        self.need_no_more(name);
-        let name = Bytes(name.as_bytes());
-        self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
+        for _ in 0..REMOVAL_ATTEMPTS {
+            let asked_for = self.check_elsewhere(name)?;
+            let row = self.remote_rows()?.into_iter().find(|row| row.name == name);
+            let name = Bytes(name.as_bytes());
+            let request = Request::Remote(RemoteRequest::Remove { name, asked_for });
+            if self.ask_for::<bool>(&request)? {
+                // Before, it might not be forgotten, and be needed.
+                if let Some(row) = row {
+                    self.need_no_more(&row);
+                }
+                return Ok(());
+            }
+        }
+        Err(Error::ContentAway {
+            bytes: self.information()?.away_bytes,
+            what: "let go or brought back by other programs while the remotes are asked for it"
+                .to_owned(),
+        })
     }
 
     /// Compares a remote with what its publications say that it has: that every object is there, with its length, and that the header is
@@ -591,10 +609,14 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use strongroom_filesystem::Error as FileError;
+    use strongroom_format::SegmentId;
+    use strongroom_metadata::{BlockNumber, Place, Published, SegmentState};
     use strongroom_remote::{Clock, Pace, memory};
 
     use super::*;
     use crate::CreateOptions;
+    use crate::request::remote::hash_of;
 
     /// Adds up how long somebody waits.
     #[derive(Debug, Default)]
@@ -621,6 +643,99 @@ mod tests {
         sizes.sort_unstable_by(|one, other| other.cmp(one));
         let transfers = memory().unwrap().transfers();
         Duration::from_millis(sizes.iter().skip(transfers).sum())
+    }
+
+    /// A vault with a file and two remotes, of which the first has it.
+    fn with_two_remotes(place: &Path) -> Vault {
+        let vault = Vault::create(place.join("vault"), CreateOptions::new());
+        let vault = vault.unwrap().vault;
+        for name in ["stick", "other"] {
+            std::fs::create_dir(place.join(name)).unwrap();
+            let address = format!("folder:{}", place.join(name).display());
+            vault.add_remote(name, &address).unwrap();
+        }
+        vault.write("/file", vec![7; 300_000]).unwrap();
+        vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+        vault
+    }
+
+    /// Goal: content stays at a remote if it is let go while that remote is removed, and no other shows it. Method: it goes once the other one,
+    /// which lost it, was asked. Failed before: what was noted of the other one was enough, and nobody had the content.
+    #[test]
+    fn what_goes_while_a_remote_is_removed_is_asked_for_too() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = with_two_remotes(place.path());
+        vault.push("other", &mut |_| GoOn::Yes).unwrap();
+        let asked_for = vault.check_elsewhere("stick").unwrap();
+        for lost in std::fs::read_dir(place.path().join("other/segments")).unwrap() {
+            std::fs::remove_file(lost.unwrap().path()).unwrap();
+        }
+        vault.evict(None, &mut |_| GoOn::Yes).unwrap();
+        assert!(vault.information().unwrap().away_bytes > 0);
+        let name = Bytes(b"stick");
+        let request = Request::Remote(RemoteRequest::Remove { name, asked_for });
+        assert!(!vault.ask_for::<bool>(&request).unwrap());
+        let refused = vault.remove_remote("stick").unwrap_err();
+        assert!(matches!(refused, Error::ContentAway { .. }), "{refused:?}");
+        assert_eq!(vault.read("/file").unwrap(), vec![7; 300_000]);
+        vault.remove_remote("stick").unwrap();
+        vault.close().unwrap();
+    }
+
+    /// Goal: what is away counts before a commit says so. Method: a change that is not committed puts content into a segment that is away, as a
+    /// pull does. Failed before: rows were counted as they were committed, and the only remote with the content was forgotten.
+    #[test]
+    fn what_is_not_committed_yet_counts_when_a_remote_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = with_two_remotes(place.path());
+        let filesystem = vault.filesystem().unwrap();
+        let engine = filesystem.engine();
+        engine.commit().unwrap();
+        let put = engine.change(|writer| {
+            let mut blocks = Vec::new();
+            for row in writer.segments()? {
+                blocks.extend(writer.blocks_in_segment(row.number, BlockNumber(0), 100)?);
+            }
+            blocks.retain(|block| block.kind.is_data());
+            let block = &blocks[0];
+            let number = writer.insert_segment(&SegmentId([9; 16]), block.epoch)?;
+            writer.set_committed_len(number, 1 << 20)?;
+            writer.set_segment_state(number, SegmentState::Away)?;
+            writer.move_block(block.number, block.epoch, Place::Segment(number, 0))?;
+            Ok::<_, FileError>(())
+        });
+        put.unwrap();
+        let (name, asked_for) = (Bytes(b"stick"), hash_of(&[]));
+        let request = Request::Remote(RemoteRequest::Remove { name, asked_for });
+        assert!(!vault.ask_for::<bool>(&request).unwrap());
+        assert_eq!(vault.remotes().unwrap().len(), 2);
+    }
+
+    /// Goal: a remote that is not removed after all hears still that this device needs it, so that nobody removes there what went. Method: no
+    /// remote is noted to have what is away. Failed before: what was said at the remote went first.
+    #[test]
+    fn a_remote_that_stays_is_needed_still() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = with_two_remotes(place.path());
+        vault.evict(None, &mut |_| GoOn::Yes).unwrap();
+        let said = || std::fs::read_dir(place.path().join("stick/needs")).map(Iterator::count);
+        assert_eq!(said().unwrap(), 1);
+        let stick = vault.remote_rows().unwrap()[0].number;
+        let filesystem = vault.filesystem().unwrap();
+        let segments = filesystem.engine().reader().unwrap().segments().unwrap();
+        filesystem
+            .change_remotes(|writer| {
+                segments
+                    .iter()
+                    .map(|row| Published::Segment(row.id.0))
+                    .try_for_each(|item| writer.remove_published(stick, item))
+            })
+            .unwrap();
+        drop(filesystem);
+        let refused = vault.remove_remote("stick").unwrap_err();
+        assert!(matches!(refused, Error::ContentAway { .. }), "{refused:?}");
+        assert_eq!(said().unwrap(), 1);
+        vault.close().unwrap();
     }
 
     /// Goal: what moves waits as long as its bytes take, but for what is under way at the end. Nothing else waits.

@@ -232,13 +232,26 @@ impl Filesystem {
         Ok(numbers(self.setting(PRUNE_NOW)?))
     }
 
-    /// Notes that it is gone from that remote, unless something is being erased: that may be there still. Whoever found that it is gone holds
-    /// `hold_revisions` since then, so that nothing was erased meanwhile.                                        [6.11.11]
+    /// Sealed bytes of all that was erased so far: another number after each erasure.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn erased_bytes(&self) -> Result<u64> {
+        let grave = self.core.store.lock().segment_by_id(&ERASED_SEGMENT)?;
+        Ok(grave.map_or(0, |row| row.total_bytes))
+    }
+
+    /// Notes that it is gone from that remote, unless something is being erased, or was since `erased_bytes` were `erased`, before the
+    /// remote was looked at: that may be there still. Whoever found that it is gone holds `hold_revisions` since then.   [6.11.11]
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, or of the store.
-    pub fn note_pruned(&self, remote: u64) -> Result<()> {
+    pub fn note_pruned(&self, remote: u64, erased: u64) -> Result<()> {
         self.set(|_, writer| {
+            let grave = writer.segment_by_id(&ERASED_SEGMENT)?;
+            if grave.map_or(0, |row| row.total_bytes) != erased {
+                return Ok(());
+            }
             for under_way in [ERASING, ERASING_NOTED] {
                 if writer.setting(under_way)?.is_some_and(|it| !it.is_empty()) {
                     return Ok(());

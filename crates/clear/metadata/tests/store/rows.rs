@@ -4,7 +4,7 @@ use strongroom_format::limits::sealed_len;
 use strongroom_format::{Epoch, Kind};
 use strongroom_metadata::{
     BlockNumber, ERASED_SEGMENT, Entry, Error, Extent, InodeId, LOST_SEGMENT, NodeKind, Place,
-    REGION_BYTES, SegmentNumber, SegmentState, Store,
+    REGION_BYTES, Remote, SegmentNumber, SegmentState, Store,
 };
 
 use crate::fixture::{Folder, block_id, create_file, entry, inode, sealed, segment_id};
@@ -742,4 +742,39 @@ fn live_and_wasted_bytes_of_segments_are_those_of_their_rows() {
     assert_eq!(store.segment_bytes(), (len, 5 * len));
     store.lock().remove_segment(segments[0]).unwrap();
     assert_eq!(store.segment_bytes(), (len, 2 * len));
+}
+
+/// Goal: whoever still has the number of a remote that was forgotten reaches no other remote by it. Method: the newest remote is forgotten, and
+/// later all of them; in between the database is opened again. Failed before: the next remote got the number of the last.
+#[test]
+fn the_number_of_a_remote_that_was_forgotten_goes_to_no_other() {
+    let folder = Folder::new();
+    let store = folder.create();
+    let new = |name: &str| Remote {
+        number: 0,
+        name: name.to_owned(),
+        id: [1; 16],
+        state: Vec::new(),
+    };
+    let add = |store: &Store, name: &str| store.lock().put_remote(&new(name)).unwrap();
+    assert_eq!([add(&store, "one"), add(&store, "two")], [1, 2]);
+    store.lock().remove_remote(2).unwrap();
+    // One that is not there changes nothing.
+    store.lock().remove_remote(99).unwrap();
+    let store = reopened(&folder, store);
+    assert_eq!(add(&store, "two"), 3);
+    for number in [3, 1] {
+        store.lock().remove_remote(number).unwrap();
+    }
+    let store = reopened(&folder, store);
+    assert_eq!(add(&store, "one"), 4);
+    for wrong in [&[1; 7][..], &[0xff; 8]] {
+        store.lock().remove_remote(4).unwrap();
+        store.lock().put_setting("remote_forgotten", wrong).unwrap();
+        let refused = store.lock().put_remote(&new("one")).err();
+        assert!(matches!(refused, Some(Error::Damaged(_))), "{refused:?}");
+        let all = 3_u64.to_le_bytes();
+        store.lock().put_setting("remote_forgotten", &all).unwrap();
+        assert_eq!(add(&store, "one"), 4);
+    }
 }

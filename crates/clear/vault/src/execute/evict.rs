@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use strongroom_filesystem::{Error as FileError, NodeKind, ShownSegment};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
-    BlockNumber, InodeId, Place, Published, Reader, Reads, Segment, SegmentNumber, SegmentState,
-    has_no_file,
+    BlockNumber, InodeId, Place, Published, Reader, Reads, Remote, Segment, SegmentNumber,
+    SegmentState, Transaction, has_no_file,
 };
 
 use crate::execute::limit_looks::Looked;
@@ -22,7 +22,7 @@ use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
 use crate::request::Access;
 use crate::request::frame::Bytes;
-use crate::request::remote::{LimitLook, SegmentFields, Spared, WhichSegments};
+use crate::request::remote::{LimitLook, SegmentFields, Spared, WhichSegments, hash_of};
 use crate::{Error, Result};
 
 /// Entries and regions that are read at once.
@@ -64,8 +64,7 @@ fn segments_up_to(
     let mut rows = reader.segments()?;
     rows.retain(|row| {
         after.is_none_or(|after| row.id.0 > after)
-            && row.live_bytes > 0
-            && !has_no_file(&row.id)
+            && has_bytes(row)
             && is_meant(row, which, below)
             && (which != WhichSegments::AwayAndPinned || pinned.contains_key(&row.number))
     });
@@ -86,23 +85,43 @@ fn segments_up_to(
         let Some(len) = len else {
             continue;
         };
-        let blocks = reader.blocks_in_segment(row.number, BlockNumber(0), PAGE)?;
-        if !blocks.iter().any(|block| block.kind.is_data()) {
-            continue;
-        }
-        let is_pinned = pinned.contains_key(&row.number);
-        let before = found.len();
-        for remote in &remotes {
-            let published = reader.published(remote.number, Published::Segment(row.id.0))?;
-            if let Some(how) = published.filter(|how| !how.is_let_go()) {
-                found.push(fields(&row, (remote.number, how.hash), len, is_pinned));
-            }
-        }
-        if found.len() == before {
-            found.push(fields(&row, (0, [0; 32]), len, is_pinned));
+        if has_content(&reader, &row)? {
+            let is_pinned = pinned.contains_key(&row.number);
+            note_each(&reader, &remotes, (&row, len, is_pinned), &mut found)?;
         }
     }
     Ok(found)
+}
+
+/// Whether something lives in it, and it has or had a file.
+fn has_bytes(row: &Segment) -> bool {
+    row.live_bytes > 0 && !has_no_file(&row.id)
+}
+
+/// Whether content of files is in it.
+fn has_content(reads: &Reads, row: &Segment) -> strongroom_metadata::Result<bool> {
+    let blocks = reads.blocks_in_segment(row.number, BlockNumber(0), PAGE)?;
+    Ok(blocks.iter().any(|block| block.kind.is_data()))
+}
+
+/// Adds the segment once for each remote that is noted to have it, or once with the remote 0, which there is not.
+fn note_each(
+    reads: &Reads,
+    remotes: &[Remote],
+    (row, len, is_pinned): (&Segment, u64, bool),
+    found: &mut Vec<SegmentFields>,
+) -> strongroom_metadata::Result<()> {
+    let before = found.len();
+    for remote in remotes {
+        let published = reads.published(remote.number, Published::Segment(row.id.0))?;
+        if let Some(how) = published.filter(|how| !how.is_let_go()) {
+            found.push(fields(row, (remote.number, how.hash), len, is_pinned));
+        }
+    }
+    if found.len() == before {
+        found.push(fields(row, (0, [0; 32]), len, is_pinned));
+    }
+    Ok(())
 }
 
 fn fields(
@@ -255,8 +274,8 @@ fn noted_and_here(session: &Session, remote: u64) -> Result<Vec<(SegmentId, u64)
     let reader = session.filesystem().engine().reader()?;
     let mut found = Vec::new();
     for row in reader.segments()? {
-        let is_here = is_meant(&row, WhichSegments::Here, None) && row.live_bytes > 0;
-        if is_here && !has_no_file(&row.id) && !session.filesystem().is_just_read(row.id) {
+        let is_here = is_meant(&row, WhichSegments::Here, None) && has_bytes(&row);
+        if is_here && !session.filesystem().is_just_read(row.id) {
             let published = reader.published(remote, Published::Segment(row.id.0))?;
             if published.is_some_and(|how| !how.is_let_go()) {
                 found.push((row.id, row.committed_len));
@@ -354,35 +373,56 @@ pub(super) fn show_all(session: &Session) -> Result<()> {
     }
 }
 
-/// Forgets a remote, unless it alone has something of the vault. Nothing is evicted between the look and that.                [11.9.7]
-pub(super) fn forget_remote(session: &Session, number: u64, name: &str) -> Result<()> {
+/// Forgets a remote, unless it alone has something of the vault. `asked_for`: the hash of what was away when the caller asked the other
+/// remotes for it; gives false, and changes nothing, if something else is away now. Nothing is evicted between the look and that.  [11.9.7]
+pub(super) fn forget_remote(session: &Session, row: &Remote, asked_for: [u8; 32]) -> Result<bool> {
     let bytes = change(session, |writer| {
-        let bytes = bytes_alone(writer, number)?;
-        if bytes == 0 {
-            writer.remove_remote(number)?;
+        if hash_of(&away(writer)?) != asked_for {
+            return Ok(None);
         }
-        Ok(bytes)
+        let bytes = bytes_alone(writer, row.number)?;
+        if bytes == 0 {
+            writer.remove_remote(row.number)?;
+        }
+        Ok(Some(bytes))
     })?;
     match bytes {
-        0 => Ok(()),
-        bytes => Err(Error::ContentAway {
+        None => Ok(false),
+        Some(0) => Ok(true),
+        Some(bytes) => Err(Error::ContentAway {
             bytes,
-            what: format!("only at {name}, the remote that would be removed"),
+            what: format!("only at {}, the remote that would be removed", row.name),
         }),
     }
 }
 
-/// The bytes that are away and that no other remote is noted to have.
-fn bytes_alone(reads: &Reads, number: u64) -> strongroom_metadata::Result<u64> {
-    let remotes = reads.remotes()?;
+/// What is away, as `segments` gives it, with what is not committed yet.
+fn away(writer: &Transaction<'_>) -> strongroom_metadata::Result<Vec<SegmentFields>> {
+    let remotes = writer.remotes()?;
+    let mut rows = writer.segments()?;
+    rows.retain(|row| has_bytes(row) && is_meant(row, WhichSegments::Away, None));
+    rows.sort_unstable_by_key(|row| row.id);
+    let mut found = Vec::new();
+    for row in rows {
+        if has_content(writer, &row)? {
+            let how = (&row, row.committed_len, false);
+            note_each(writer, &remotes, how, &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+/// The bytes that are away and that no other remote is noted to have, with what is not committed yet: a pull may have just brought it.
+fn bytes_alone(writer: &Transaction<'_>, number: u64) -> strongroom_metadata::Result<u64> {
+    let remotes = writer.remotes()?;
     let mut bytes = 0;
-    for row in reads.segments()? {
+    for row in writer.segments()? {
         if row.state != SegmentState::Away || row.live_bytes == 0 {
             continue;
         }
         let mut elsewhere = false;
         for remote in remotes.iter().filter(|remote| remote.number != number) {
-            let published = reads.published(remote.number, Published::Segment(row.id.0))?;
+            let published = writer.published(remote.number, Published::Segment(row.id.0))?;
             elsewhere |= published.is_some_and(|how| !how.is_let_go());
         }
         bytes += if elsewhere { 0 } else { row.live_bytes };

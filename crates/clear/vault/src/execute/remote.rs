@@ -74,13 +74,16 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             }
             change(session, |writer| writer.put_remote(&remote)).map(Into::into)
         }
-        RemoteRequest::Remove { name } => {
+        RemoteRequest::Remove { name, asked_for } => {
             let name = text(name.0)?;
             let row = rows(session)?.into_iter().find(|row| row.name == name);
             let row = row.ok_or(Error::UnknownRemote(name))?;
-            forget_remote(session, row.number, &row.name)?;
-            // Nobody may ever join it, and seal it again under other keys.
-            session.vault.remove_what_came().map(Into::into)
+            let is_forgotten = forget_remote(session, &row, *asked_for)?;
+            if is_forgotten {
+                // Nobody may ever join it, and seal it again under other keys.
+                session.vault.remove_what_came()?;
+            }
+            Ok(is_forgotten.into())
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
         RemoteRequest::Missing { remote, limit } => {
@@ -106,7 +109,9 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let fence = (*number, now_s());
             change_state(session, *remote, |state| RemoteState { fence, ..state }).map(Into::into)
         }
-        RemoteRequest::NotePruned { remote } => note_pruned(session, *remote).map(Into::into),
+        RemoteRequest::NotePruned { remote, erased } => {
+            note_pruned(session, *remote, *erased).map(Into::into)
+        }
         RemoteRequest::Publication {
             remote,
             number,
@@ -255,6 +260,8 @@ fn text(bytes: &[u8]) -> Result<String> {
 
 fn list(session: &Session) -> Result<Response> {
     let is_copied = copied::is_copied(session)?;
+    // In this order: what is erased in between counts as later.
+    let erased = session.filesystem().erased_bytes()?;
     let has_erased = session.filesystem().remotes_to_prune()?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
@@ -278,19 +285,20 @@ fn list(session: &Session) -> Result<Response> {
             needs_since_s: state.needs_since_s,
             is_copied,
             has_erased: has_erased.contains(&row.number),
+            erased,
         });
     }
     Ok(all.into())
 }
 
 /// Notes that what was erased is gone from a remote. What did not fit one publication is retired by the next.       [6.11.11]
-fn note_pruned(session: &Session, remote: u64) -> Result<()> {
+fn note_pruned(session: &Session, remote: u64, erased: u64) -> Result<()> {
     // Nothing is erased between the look and the note.
     let _turn = session.filesystem().hold_revisions();
     let (_, state) = remote_of(session, remote)?;
     match (session.vault.standing_at(remote, state.joined, &[])?).is_behind() {
         true => Ok(()),
-        false => Ok(session.filesystem().note_pruned(remote)?),
+        false => Ok(session.filesystem().note_pruned(remote, erased)?),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_remote::SignedLogin;
+use strongroom_sync::object_hash;
 
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::{Error, Result};
@@ -22,8 +23,11 @@ pub(crate) enum RemoteRequest<'a> {
         /// This device removes nothing there.
         keeps: bool,
     },
+    /// Forgets a remote, if what is away is still what the caller has asked the other remotes for; gives whether it is.
     Remove {
         name: Bytes<'a>,
+        /// `hash_of` what is away.
+        asked_for: [u8; 32],
     },
     /// Takes a revision if anything changed, ends the open segments, and keeps all segments until `EndPush` or the end of the session.
     BeginPush {
@@ -59,9 +63,11 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         number: u64,
     },
-    /// Notes that erased content is gone from that remote, unless something is left to retire there.
+    /// Notes that erased content is gone from that remote, unless something is left to retire there, or something was erased since
+    /// `RemoteFields::erased` was that.
     NotePruned {
         remote: u64,
+        erased: u64,
     },
     /// Takes in publication `number` of that remote: the next one, or of a remote of which nothing was read any one.
     Publication {
@@ -280,6 +286,8 @@ pub(crate) struct RemoteFields {
     pub(crate) is_copied: bool,
     /// Content was erased here that it may still have: everything that is not live goes at once.
     pub(crate) has_erased: bool,
+    /// Sealed bytes of all that was erased here so far.
+    pub(crate) erased: u64,
 }
 
 impl std::fmt::Debug for RemoteFields {
@@ -399,6 +407,13 @@ pub(crate) struct SegmentFields {
     pub(crate) len: u64,
     /// Content of something pinned lies in it.
     pub(crate) is_pinned: bool,
+}
+
+/// One hash of these segments, and of where each is under which hash.
+pub(crate) fn hash_of(segments: &[SegmentFields]) -> [u8; 32] {
+    let each = segments.iter();
+    let bytes = each.flat_map(|one| [&one.id[..], &one.remote.to_le_bytes(), &one.hash].concat());
+    object_hash(&bytes.collect::<Vec<u8>>())
 }
 
 /// A login that was signed.
