@@ -270,6 +270,8 @@ typedef struct {
 } sr_options;
 
 // An open vault. Close it with sr_close.
+//
+// Fields of a later header, which this library does not know, must be 0: else, or with a size above 4096, a call fails with -E2BIG.
 typedef struct {
   // Only for the library.
   uint64_t id;
@@ -698,9 +700,9 @@ int sr_compact(sr_vault vault);
 // Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
 int sr_check(sr_vault vault);
 
-// Reads everything in the vault folder: 1 if all is as it was written, 0 if not; then `damaged`, unless it is NULL, names the files that
-// lost something. `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call,
-// that fails with -ECANCELED.
+// Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
+// for a decision: sr_get_information names it. `damaged`, unless it is NULL, names the files that lost something. `deep`: also compute the
+// names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,

@@ -151,6 +151,8 @@ pub const SR_NO_RECORDS: u32 = 8;
 pub const SR_ON_DEMAND: u32 = 16;
 
 /// How a vault is made or opened. Begin with SR_OPTIONS_INIT, so that fields which you do not know are right.
+///
+/// Fields of a later header, which this library does not know, must be 0: else, or with a size above 4096, a call fails with -E2BIG.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct sr_options {

@@ -219,6 +219,19 @@ static void arguments(void)
     how.fingerprint = (const char *)1;
     MUST(sr_open(place("arguments"), &key, &how, &opened) == 0);
     MUST(sr_close(opened) == 0);
+    /* One that was compiled with a later, longer header: what it asks for is refused, and not left out. */
+    struct {
+        sr_options known;
+        uint64_t later;
+    } longer = { options(), 0 };
+    longer.known.size = sizeof longer;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == 0);
+    MUST(sr_close(opened) == 0);
+    longer.later = UINT64_C(1) << 63;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == -E2BIG);
+    MUST(strstr(sr_error_message(), "later version") != NULL);
+    longer.known.size = UINT64_MAX;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == -E2BIG);
 
     /* A folder that the system cannot name. */
     size_t long_len = strlen(base) + 4200;

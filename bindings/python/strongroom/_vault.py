@@ -200,7 +200,7 @@ class Vault(Tree):
         resume: bool = False,
         progress: Optional[Progress] = None,
     ) -> VerifyReport:
-        """Reads everything in the vault folder and names what is not as it was written, while others use it.
+        """Reads everything in the vault folder and names what is not as it was written or waits for a decision, while others use it.
 
         ``progress(bytes, bytes_total)`` hears how far it is, and stops it by returning ``False``: with ``resume`` a later one goes on there.
         """

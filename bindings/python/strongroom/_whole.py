@@ -85,13 +85,13 @@ class Damage(NamedTuple):
 class VerifyReport:
     """What a verification found."""
 
-    #: Whether everything that was looked at is as it was written.
+    #: Whether everything that was looked at is as it was written, and no device or key waits for a decision.
     sound: bool
     #: Whether it reached the end; else a later one can go on.
     finished: bool
     bytes: int
     blocks: int
-    #: Files of the vault folder that are not as they were written, and tables that do not agree, a sentence each.
+    #: Files of the vault folder that are not as they were written, tables that do not agree, and what waits for a decision: a sentence each.
     problems: Tuple[str, ...]
     damaged: Tuple[Damage, ...]
 
@@ -99,3 +99,6 @@ class VerifyReport:
     def _of(cls, found: Dict[str, Any]) -> VerifyReport:
         damaged = tuple(Damage(decode(path), what, now) for path, what, now in found["damaged"])
         return cls(**{**found, "problems": tuple(found["problems"]), "damaged": damaged})
+    #: Whether something is not as it was written. A device or key that nobody here accepted is no damage: ``unknown_records`` of
+    #: ``information`` names it.
+    is_damaged: bool

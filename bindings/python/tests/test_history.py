@@ -121,7 +121,7 @@ def test_damage_is_named(tmp_path, key_file):
             vault.read_bytes("/a")
         assert error.value.errno == 5
         report = vault.verify()
-        assert not report.sound and {damage.path for damage in report.damaged} == {"/a"}
+        assert not report.sound and report.is_damaged and {damage.path for damage in report.damaged} == {"/a"}
 
 
 def test_a_backup_opens_with_the_same_key(vault, tmp_path, key_file):
@@ -131,3 +131,4 @@ def test_a_backup_opens_with_the_same_key(vault, tmp_path, key_file):
     vault.close()
     with strongroom.Vault(tmp_path / "backup", key_file=key_file, read_only=True, remember=False) as backup:
         assert backup.read_bytes("/a") == b"x" * 100_000
+        assert not report.is_damaged

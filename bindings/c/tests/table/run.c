@@ -677,9 +677,12 @@ static int64_t call_vault(const struct step *step, struct given *given)
         return sr_sync(vault);
     if (IS("check"))
         return sr_check(vault);
-    if (IS("verify"))
-        return sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
-    if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins"))
+    if (IS("verify")) {
+        int result = sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
+        return result < 0 ? result : result == 1;
+    }
+    if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins")
+        || IS("keep_at_most") || IS("set_keep_at_most"))
         return call_content(step, given, vault);
     if (!argument(step, "path") || argument(step, "selector"))
         return call_history(step, given, vault);

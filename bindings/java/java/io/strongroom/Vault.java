@@ -270,13 +270,18 @@ public final class Vault extends Tree {
 
     /** What a verification found. */
     public static final class Verified {
-        /** Whether all is as it was written. */
+        /** Whether all is as it was written, and no device or key waits for a decision. */
         public final boolean sound;
         /** Whether it came to its end. */
+        /**
+         * Whether something is not as it was written. A device or key that nobody here accepted is no damage: {@link Information#unknownRecords} names
+         * it.
+         */
+        public final boolean isDamaged;
         public final boolean finished;
         /** How much was read. */
         public final long bytes;
-        /** What is wrong with the files of the vault folder, a sentence each. */
+        /** What is wrong with the files of the vault folder, and what waits for a decision, a sentence each. */
         public final List<String> problems;
         /** The files of the vault that lost something. */
         public final List<String> damaged;
@@ -284,6 +289,7 @@ public final class Vault extends Tree {
         Verified(Reader answer) {
             sound = answer.flag();
             finished = answer.flag();
+            isDamaged = answer.flag();
             bytes = answer.number();
             problems = answer.texts();
             damaged = answer.texts();

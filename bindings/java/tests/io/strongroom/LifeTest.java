@@ -535,7 +535,8 @@ class LifeTest {
     void whoHearsOfProgressStopsIt() throws Exception {
         Files.write(vault.path("/content"), new byte[1_000_000]);
         vault.sync();
-        assertTrue(vault.verify(true, (done, total) -> done <= total).sound);
+        Vault.Verified verified = vault.verify(true, (done, total) -> done <= total);
+        assertTrue(verified.sound && verified.finished && !verified.isDamaged);
         assertFalse(vault.verify(false, (done, total) -> false).finished);
         assertEquals("heard", assertThrows(IllegalStateException.class, () -> vault.verify(false, (done, total) -> {
             throw new IllegalStateException("heard");
