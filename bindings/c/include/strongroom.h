@@ -731,8 +731,9 @@ int sr_compact(sr_vault vault);
 int sr_check(sr_vault vault);
 
 // Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
-// for a decision: sr_get_information names it. `damaged`, unless it is NULL, names the files that lost something. `deep`: also compute the
-// names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
+// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+// `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
+// -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,

@@ -428,8 +428,9 @@ pub(crate) unsafe fn goes_on(
 }
 
 /// Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
-/// for a decision: sr_get_information names it. `damaged`, unless it is NULL, names the files that lost something. `deep`: also compute the
-/// names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
+/// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+/// `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
+/// -ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_verify(
     vault: sr_vault,

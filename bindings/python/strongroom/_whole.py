@@ -128,8 +128,7 @@ class VerifyReport:
 
     #: Whether everything that was looked at is as it was written, and no device or key waits for a decision.
     sound: bool
-    #: Whether something is not as it was written. A device or key that nobody here accepted is no damage: ``unknown_records`` of
-    #: ``information`` names it.
+    #: Whether something is not as it was written. A device or key that nobody here accepted is no damage; ``problems`` names it.
     is_damaged: bool
     #: Whether it reached the end; else a later one can go on.
     finished: bool

@@ -1,6 +1,7 @@
 """Snapshots, transactions, verification, backup."""
 
 import os
+import shutil
 
 import pytest
 
@@ -155,6 +156,21 @@ def test_damage_is_named(tmp_path, key_file):
         assert error.value.errno == 5
         report = vault.verify()
         assert not report.sound and report.is_damaged and {damage.path for damage in report.damaged} == {"/a"}
+
+
+def test_a_key_that_waits_for_a_decision_is_no_damage(tmp_path, key_file):
+    folder, elsewhere = tmp_path / "v", tmp_path / "elsewhere"
+    strongroom.Vault.create(folder, key_file=key_file, remember=False).close()
+    shutil.copytree(folder, elsewhere)
+    with strongroom.Keys(elsewhere, key_file=key_file, remember=False) as keys:
+        keys.add_recovery_code("elsewhere")
+    shutil.copy(elsewhere / "vault.json", folder / "vault.json")
+    with strongroom.Vault(folder, key_file=key_file, remember=False) as vault:
+        assert len(vault.information().unknown_records) == 1
+        report = vault.verify()
+        assert not report.sound and not report.is_damaged and len(report.problems) == 1
+        vault.accept_records()
+        assert vault.verify().sound
 
 
 def test_a_backup_opens_with_the_same_key(vault, tmp_path, key_file):

@@ -273,10 +273,7 @@ public final class Vault extends Tree {
     public static final class Verified {
         /** Whether all is as it was written, and no device or key waits for a decision. */
         public final boolean sound;
-        /**
-         * Whether something is not as it was written. A device or key that nobody here accepted is no damage: {@link Information#unknownRecords} names
-         * it.
-         */
+        /** Whether something is not as it was written. A device or key that nobody here accepted is no damage; {@link #problems} names it. */
         public final boolean isDamaged;
         /** Whether it came to its end. */
         public final boolean finished;

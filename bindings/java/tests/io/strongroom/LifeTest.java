@@ -17,6 +17,7 @@ import java.nio.file.ClosedFileSystemException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -799,6 +800,28 @@ class LifeTest {
             own.setKeepAtMost(OptionalLong.empty());
             assertEquals(OptionalLong.empty(), own.keepAtMost());
             assertArrayEquals(content, Files.readAllBytes(own.path("/a")));
+        }
+    }
+
+    /** Method: another copy of the vault gets a key, and this one its header. */
+    @Test
+    void aKeyThatWaitsForADecisionIsNoDamage() throws Exception {
+        Path folder = place.resolve("waiting");
+        Path elsewhere = place.resolve("elsewhere");
+        try (Vault own = Vaults.make(folder)) {
+            own.backup(elsewhere, null);
+        }
+        try (Secret key = Secret.keyFile(place.resolve("waiting.key"));
+                Keys keys = Keys.open(elsewhere, key, Vaults.options())) {
+            keys.addRecoveryCode("elsewhere");
+        }
+        Files.copy(elsewhere.resolve("vault.json"), folder.resolve("vault.json"), StandardCopyOption.REPLACE_EXISTING);
+        try (Vault own = Vaults.open(folder, Vaults.options())) {
+            assertEquals(1, own.information().unknownRecords.size());
+            Vault.Verified verified = own.verify(false, null);
+            assertTrue(!verified.sound && !verified.isDamaged && verified.problems.size() == 1);
+            own.acceptRecords();
+            assertTrue(own.verify(false, null).sound);
         }
     }
 
