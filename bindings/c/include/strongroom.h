@@ -117,6 +117,15 @@
 // sr_set.what: the time of last change of content, to now.
 #define SR_SET_MTIME_NOW 128
 
+// sr_retention.last: all snapshots stay.
+#define SR_ALL_SNAPSHOTS UINT32_MAX
+
+// sr_retention.whose: snapshots that a schedule took, or a command as a precaution, and that have no tag.
+#define SR_SCHEDULED 0
+
+// sr_retention.whose: those too that have neither message nor tag.
+#define SR_UNNAMED 1
+
 // links: go on to what a symlink at the end of the path points to.
 #define SR_FOLLOW 0
 
@@ -216,6 +225,9 @@
 // keep: both; the copy gets an ordinary name.
 #define SR_KEEP_BOTH 2
 
+// A limit that is none: this device keeps all that comes.
+#define SR_NO_LIMIT UINT64_MAX
+
 // sr_sync_event.kind: bytes are on their way; about twice a second.
 #define SR_SYNC_MOVING 1
 
@@ -258,6 +270,8 @@ typedef struct {
 } sr_secret;
 
 // How a vault is made or opened. Begin with SR_OPTIONS_INIT, so that fields which you do not know are right.
+//
+// Fields of a later header, which this library does not know, must be 0: else, or with a size above 4096, a call fails with -E2BIG.
 typedef struct {
   // sizeof (sr_options), as SR_OPTIONS_INIT sets it.
   uint64_t size;
@@ -440,6 +454,24 @@ typedef struct {
   // How many. Do not change it.
   uint64_t count;
 } sr_snapshots;
+
+// Which snapshots stay: of each of the last so many periods in which there is one, the newest. All that `whose` does not mean stay too.
+typedef struct {
+  // The last ones, whenever they were taken; or SR_ALL_SNAPSHOTS.
+  uint32_t last;
+  // Hours.
+  uint32_t hourly;
+  // Days, in UTC as all of these.
+  uint32_t daily;
+  // Weeks, which begin on Monday.
+  uint32_t weekly;
+  // Months.
+  uint32_t monthly;
+  // Years.
+  uint32_t yearly;
+  // Which snapshots it is about: SR_SCHEDULED or SR_UNNAMED.
+  uint32_t whose;
+} sr_retention;
 
 // What stored content is for, in sealed bytes.
 typedef struct {
@@ -698,9 +730,10 @@ int sr_compact(sr_vault vault);
 // Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
 int sr_check(sr_vault vault);
 
-// Reads everything in the vault folder: 1 if all is as it was written, and no key or device waits to be accepted; 0 if not. Then `damaged`,
-// unless it is NULL, names the files that lost something: none if only such a key or device waits. `deep`: also compute the names of blocks
-// again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
+// Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
+// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+// `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
+// -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,
@@ -961,10 +994,26 @@ int sr_differences(sr_vault vault,
                    const char *path,
                    sr_names *paths);
 
-// Removes the snapshots that the rule of the vault lets go, as `strongroom snapshot keep` shows it; gives how many. `gone` may be NULL.
+// Gives the rule of the vault for its snapshots, by which sr_thin goes: 1, or 0 if none was set, and `rule` is the default one. It is the
+// shared rule; where a rule was set on this device, it keeps what either of both keeps.
+int sr_get_retention(sr_vault vault,
+                     sr_retention *rule);
+
+// Gives the rule that was set last, on whichever device of a vault with remotes, as far as this device has synced: 1, or 0 if none was set,
+// and `rule` is the default one.
+int sr_get_shared_retention(sr_vault vault,
+                            sr_retention *rule);
+
+// Sets the rule of the vault for its snapshots, also for the other devices; durable on return. Nothing goes before sr_thin is called or a
+// schedule takes the next snapshot.
+//
+// Fails with -EINVAL for a rule that keeps nothing.
+int sr_set_retention(sr_vault vault,
+                     const sr_retention *rule);
+
+// Removes the snapshots that the rule of sr_get_retention lets go; gives how many. `gone` may be NULL.
 // Their space comes back in the background.
-int64_t sr_thin(sr_vault vault,
-                sr_snapshots *gone);
+int64_t sr_thin(sr_vault vault, sr_snapshots *gone);
 
 // Gives what the stored content is for.
 int sr_get_usage(sr_vault vault, sr_usage *usage);
@@ -1202,6 +1251,15 @@ int sr_unpin(sr_vault vault, const char *path);
 
 // Gives the paths of what is pinned.
 int sr_pins(sr_vault vault, sr_names *paths);
+
+// Gives how many bytes of segments this device keeps at most; SR_NO_LIMIT if it keeps all that comes.
+int sr_get_keep_at_most(sr_vault vault, uint64_t *bytes);
+
+// Limits the bytes of segments that this device keeps, or ends that with SR_NO_LIMIT; durable on return. Only this copy of the vault knows
+// of it. Every sync then evicts what was least recently read, down to nine tenths of the limit, as far as its remote shows that it has it;
+// sr_pulled says how much. What is pinned, was not pushed or was just read stays.
+int sr_set_keep_at_most(sr_vault vault,
+                        uint64_t bytes);
 
 // Removes from a remote what nothing has referred to for `grace_s` seconds. Devices do this by themselves with 604800, a week: with less, a
 // device that is reading there now may have to begin again. First it pushes. `told` and `pruned` may be NULL.

@@ -181,12 +181,26 @@ pub(crate) unsafe fn given<T: Copy>(value: *const T) -> Outcome<T> {
     optional(value).ok_or(invalid("a pointer is NULL"))
 }
 
-/// The first `len` bytes of what is at `value`, the rest as in `others`: a struct of a program that knows an earlier header.
+/// What no struct that a program gives is longer than.
+const STRUCT_BYTES_MAX: u64 = 4096;
+
+/// The struct of `len` bytes at `value`. One of a program that knows an earlier header is shorter: the rest is as in `others`. One of a later
+/// header is longer: what this library does not know must be zero there, because the program asks for nothing with it then.
 pub(crate) unsafe fn beginning<T: Copy>(value: *const T, len: u64, others: T) -> Outcome<T> {
-    let len = length(len)?;
+    const LATER: Fail = Fail::Here(
+        libc::E2BIG,
+        "a struct asks for something that only a later version of this library knows",
+    );
+    if len > STRUCT_BYTES_MAX {
+        return Err(LATER);
+    }
+    let all = bytes(value.cast(), len)?;
+    let (known, later) = all.split_at(all.len().min(size_of::<T>()));
+    if later.iter().any(|byte| *byte != 0) {
+        return Err(LATER);
+    }
     let mut whole = others;
-    let known = len.min(size_of::<T>());
-    std::ptr::copy_nonoverlapping(value.cast::<u8>(), (&raw mut whole).cast::<u8>(), known);
+    std::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut whole).cast::<u8>(), known.len());
     Ok(whole)
 }
 

@@ -2,16 +2,16 @@
 
 use std::ffi::{c_char, c_int};
 
-use strongroom::{Error, NewRevision, Retention, RevisionId, RevisionInfo, Snapshot};
+use strongroom::{Error, NewRevision, Retention, RevisionId, RevisionInfo, Snapshot, Whose};
 
-use crate::border::{Outcome, asked, count, done, items, out, signed, text, utf8};
+use crate::border::{Outcome, asked, count, done, given, invalid, items, out, signed, text, utf8};
 use crate::directories;
 use crate::files;
 use crate::handles::{Object, keep};
 use crate::memory::{list, unlist};
 use crate::types::{
-    links, sr_bytes, sr_directory, sr_erased, sr_file, sr_names, sr_snapshot, sr_stat, sr_usage,
-    sr_vault, sr_walk,
+    SR_SCHEDULED, SR_UNNAMED, links, sr_bytes, sr_directory, sr_erased, sr_file, sr_names,
+    sr_retention, sr_snapshot, sr_stat, sr_usage, sr_vault, sr_walk,
 };
 
 /// A snapshot that is kept.
@@ -169,7 +169,81 @@ pub unsafe extern "C" fn sr_differences(
 
 // ---- the space that snapshots take
 
-/// Removes the snapshots that the rule of the vault lets go, as `strongroom snapshot keep` shows it; gives how many. `gone` may be NULL.
+impl From<Retention> for sr_retention {
+    fn from(rule: Retention) -> Self {
+        Self {
+            last: rule.last,
+            hourly: rule.hourly,
+            daily: rule.daily,
+            weekly: rule.weekly,
+            monthly: rule.monthly,
+            yearly: rule.yearly,
+            whose: match rule.whose {
+                Whose::Scheduled => SR_SCHEDULED,
+                Whose::Unnamed => SR_UNNAMED,
+            },
+        }
+    }
+}
+
+impl sr_retention {
+    fn rule(self) -> Outcome<Retention> {
+        Ok(Retention {
+            last: self.last,
+            hourly: self.hourly,
+            daily: self.daily,
+            weekly: self.weekly,
+            monthly: self.monthly,
+            yearly: self.yearly,
+            whose: match self.whose {
+                SR_SCHEDULED => Whose::Scheduled,
+                SR_UNNAMED => Whose::Unnamed,
+                _ => return Err(invalid("`whose` must be SR_SCHEDULED or SR_UNNAMED")),
+            },
+        })
+    }
+}
+
+/// Gives the rule of the vault for its snapshots, by which sr_thin goes: 1, or 0 if none was set, and `rule` is the default one. It is the
+/// shared rule; where a rule was set on this device, it keeps what either of both keeps.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_retention(vault: sr_vault, rule: *mut sr_retention) -> c_int {
+    asked(|| {
+        let answer = out(rule)?;
+        let found = vault.get()?.retention()?;
+        answer.put(found.unwrap_or(Retention::DEFAULT).into());
+        Ok(found.is_some())
+    })
+}
+
+/// Gives the rule that was set last, on whichever device of a vault with remotes, as far as this device has synced: 1, or 0 if none was set,
+/// and `rule` is the default one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_shared_retention(
+    vault: sr_vault,
+    rule: *mut sr_retention,
+) -> c_int {
+    asked(|| {
+        let answer = out(rule)?;
+        let found = vault.get()?.shared_retention()?;
+        answer.put(found.unwrap_or(Retention::DEFAULT).into());
+        Ok(found.is_some())
+    })
+}
+
+/// Sets the rule of the vault for its snapshots, also for the other devices; durable on return. Nothing goes before sr_thin is called or a
+/// schedule takes the next snapshot.
+///
+/// Fails with -EINVAL for a rule that keeps nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_set_retention(vault: sr_vault, rule: *const sr_retention) -> c_int {
+    done(|| {
+        let rule = given(rule)?.rule()?;
+        Ok(vault.get()?.set_retention(&rule)?)
+    })
+}
+
+/// Removes the snapshots that the rule of sr_get_retention lets go; gives how many. `gone` may be NULL.
 /// Their space comes back in the background.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_thin(vault: sr_vault, gone: *mut sr_snapshots) -> i64 {

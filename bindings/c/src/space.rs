@@ -210,6 +210,30 @@ pub unsafe extern "C" fn sr_pins(vault: sr_vault, paths: *mut sr_names) -> c_int
     })
 }
 
+/// A limit that is none: this device keeps all that comes.
+pub const SR_NO_LIMIT: u64 = u64::MAX;
+
+/// Gives how many bytes of segments this device keeps at most; SR_NO_LIMIT if it keeps all that comes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_keep_at_most(vault: sr_vault, bytes: *mut u64) -> c_int {
+    done(|| {
+        let answer = out(bytes)?;
+        answer.put(vault.get()?.keep_at_most()?.unwrap_or(SR_NO_LIMIT));
+        Ok(())
+    })
+}
+
+/// Limits the bytes of segments that this device keeps, or ends that with SR_NO_LIMIT; durable on return. Only this copy of the vault knows
+/// of it. Every sync then evicts what was least recently read, down to nine tenths of the limit, as far as its remote shows that it has it;
+/// sr_pulled says how much. What is pinned, was not pushed or was just read stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_set_keep_at_most(vault: sr_vault, bytes: u64) -> c_int {
+    done(|| {
+        let limit = (bytes != SR_NO_LIMIT).then_some(bytes);
+        Ok(vault.get()?.set_keep_at_most(limit)?)
+    })
+}
+
 /// Removes from a remote what nothing has referred to for `grace_s` seconds. Devices do this by themselves with 604800, a week: with less, a
 /// device that is reading there now may have to begin again. First it pushes. `told` and `pruned` may be NULL.
 ///

@@ -151,6 +151,8 @@ pub const SR_NO_RECORDS: u32 = 8;
 pub const SR_ON_DEMAND: u32 = 16;
 
 /// How a vault is made or opened. Begin with SR_OPTIONS_INIT, so that fields which you do not know are right.
+///
+/// Fields of a later header, which this library does not know, must be 0: else, or with a size above 4096, a call fails with -E2BIG.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct sr_options {
@@ -282,6 +284,34 @@ pub struct sr_usage {
     pub kept_bytes: u64,
     /// What nothing names any more: sr_compact gives it back.
     pub waste_bytes: u64,
+}
+
+/// sr_retention.last: all snapshots stay.
+pub const SR_ALL_SNAPSHOTS: u32 = u32::MAX;
+
+/// sr_retention.whose: snapshots that a schedule took, or a command as a precaution, and that have no tag.
+pub const SR_SCHEDULED: u32 = 0;
+/// sr_retention.whose: those too that have neither message nor tag.
+pub const SR_UNNAMED: u32 = 1;
+
+/// Which snapshots stay: of each of the last so many periods in which there is one, the newest. All that `whose` does not mean stay too.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct sr_retention {
+    /// The last ones, whenever they were taken; or SR_ALL_SNAPSHOTS.
+    pub last: u32,
+    /// Hours.
+    pub hourly: u32,
+    /// Days, in UTC as all of these.
+    pub daily: u32,
+    /// Weeks, which begin on Monday.
+    pub weekly: u32,
+    /// Months.
+    pub monthly: u32,
+    /// Years.
+    pub yearly: u32,
+    /// Which snapshots it is about: SR_SCHEDULED or SR_UNNAMED.
+    pub whose: u32,
 }
 
 /// What sr_erase took out of snapshots, or would.

@@ -427,9 +427,10 @@ pub(crate) unsafe fn goes_on(
     }
 }
 
-/// Reads everything in the vault folder: 1 if all is as it was written, and no key or device waits to be accepted; 0 if not. Then `damaged`,
-/// unless it is NULL, names the files that lost something: none if only such a key or device waits. `deep`: also compute the names of blocks
-/// again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with -ECANCELED.
+/// Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
+/// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+/// `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
+/// -ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_verify(
     vault: sr_vault,
@@ -438,7 +439,7 @@ pub unsafe extern "C" fn sr_verify(
     context: *mut c_void,
     damaged: *mut sr_names,
 ) -> c_int {
-    asked(|| {
+    let number = count(|| {
         check_not_called_back()?;
         let options = VerifyOptions {
             deep,
@@ -453,13 +454,18 @@ pub unsafe extern "C" fn sr_verify(
             let why = "stopped by the progress function";
             return Err(crate::border::Fail::Here(libc::ECANCELED, why));
         }
-        let is_sound = report.is_sound();
+        let number = match (report.is_damaged(), report.is_sound()) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
         if let Ok(answer) = out(damaged) {
             let damages = report.damages.into_iter();
             answer.put(damages.map(|one| one.path).collect::<Vec<_>>().into());
         }
-        Ok(is_sound)
-    })
+        Ok(number)
+    });
+    c_int::try_from(number).unwrap_or(-libc::EIO)
 }
 
 /// Makes the folder `target` of the machine a copy of the vault folder while others use the vault; gives how many bytes were copied. A later

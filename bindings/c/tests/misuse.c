@@ -219,6 +219,19 @@ static void arguments(void)
     how.fingerprint = (const char *)1;
     MUST(sr_open(place("arguments"), &key, &how, &opened) == 0);
     MUST(sr_close(opened) == 0);
+    /* One that was compiled with a later, longer header: what it asks for is refused, and not left out. */
+    struct {
+        sr_options known;
+        uint64_t later;
+    } longer = { options(), 0 };
+    longer.known.size = sizeof longer;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == 0);
+    MUST(sr_close(opened) == 0);
+    longer.later = UINT64_C(1) << 63;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == -E2BIG);
+    MUST(strstr(sr_error_message(), "later version") != NULL);
+    longer.known.size = UINT64_MAX;
+    MUST(sr_open(place("arguments"), &key, &longer.known, &opened) == -E2BIG);
 
     /* A folder that the system cannot name. */
     size_t long_len = strlen(base) + 4200;
@@ -500,7 +513,9 @@ static void space(void)
     sr_evicted evicted;
     sr_brought brought;
     sr_pruned pruned;
+    sr_pulled pulled;
     sr_names names;
+    uint64_t limit;
     sr_bytes found;
     char *content = content_of(len);
     MUST(sr_write_file(vault, "/a", content, len) == 0);
@@ -560,6 +575,18 @@ static void space(void)
     MUST(sr_prune_remote(vault, "shelf", 0, NULL, NULL, &pruned) == 0);
     MUST(sr_check_remote(vault, "shelf", false, NULL, NULL, NULL) == 1);
 
+    /* The limit of this device, which the next sync keeps. */
+    MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0 && away(vault) == 0);
+    MUST(sr_get_keep_at_most(vault, NULL) == -EINVAL);
+    MUST(sr_get_keep_at_most(vault, &limit) == 0 && limit == SR_NO_LIMIT);
+    MUST(sr_set_keep_at_most(vault, 1) == 0);
+    MUST(sr_get_keep_at_most(vault, &limit) == 0 && limit == 1);
+    MUST(sr_sync_with(vault, "shelf", NULL, NULL, &pulled) == 0);
+    MUST(pulled.evicted_segments > 0 && pulled.evicted_bytes > 0 && away(vault) > 0);
+    sr_pulled_free(&pulled);
+    MUST(sr_set_keep_at_most(vault, SR_NO_LIMIT) == 0);
+    MUST(sr_get_keep_at_most(vault, &limit) == 0 && limit == SR_NO_LIMIT);
+
     /* A copy of the folder, which is a vault. */
     MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0);
     MUST(sr_backup(vault, place("copy"), stops, NULL) == -ECANCELED);
@@ -605,6 +632,49 @@ static void thinned(sr_vault vault)
     MUST(sr_remove_snapshot(vault, gone.items[0].id) == -ENOENT);
     sr_snapshots_free(&gone);
     sr_snapshots_free(&gone);
+}
+
+/* Another copy of the vault gets a key, and this one its header: nobody here made that change, and it is no damage. */
+static void waiting(void)
+{
+    char header[4200];
+    sr_vault vault = make("waiting");
+    sr_options how = options();
+    sr_bytes more;
+    sr_keys keys;
+    sr_names damaged;
+    MUST(sr_backup(vault, place("elsewhere"), NULL, NULL) >= 0 && sr_close(vault) == 0);
+    MUST(sr_make_key_file(&more) == 0);
+    sr_secret added = { SR_KEY_FILE, more.data, more.len };
+    MUST(sr_keys_open(place("elsewhere"), &key, &how, &keys) == 0);
+    MUST(sr_keys_add(keys, "elsewhere", &added) == 0 && sr_keys_close(keys) == 0);
+    sr_bytes_free(&more);
+    snprintf(header, sizeof header, "%s", place("elsewhere/vault.json"));
+    MUST(rename(header, place("waiting/vault.json")) == 0);
+    MUST(sr_open(place("waiting"), &key, &how, &vault) == 0);
+    MUST(sr_verify(vault, false, NULL, NULL, &damaged) == 2 && damaged.count == 0);
+    MUST(sr_accept_records(vault) == 0);
+    MUST(sr_verify(vault, false, NULL, NULL, NULL) == 1);
+    MUST(sr_close(vault) == 0);
+}
+
+static void ruled(void)
+{
+    sr_vault vault = make("ruled");
+    const sr_retention nothing = { 0 }, two_days = { .daily = 2, .whose = SR_UNNAMED };
+    sr_retention rule = { .daily = 1, .whose = 99 };
+    MUST(sr_get_retention(vault, NULL) == -EINVAL && sr_get_shared_retention(vault, NULL) == -EINVAL);
+    MUST(sr_set_retention(vault, NULL) == -EINVAL && sr_set_retention(vault, &rule) == -EINVAL);
+    MUST(sr_set_retention(vault, &nothing) == -EINVAL);
+    MUST(sr_get_retention(vault, &rule) == 0 && rule.hourly == 24 && rule.whose == SR_SCHEDULED);
+    MUST(sr_set_retention(vault, &two_days) == 0);
+    MUST(sr_get_retention(vault, &rule) == 1 && memcmp(&rule, &two_days, sizeof rule) == 0);
+    /* A vault without remotes shares none. */
+    MUST(sr_get_shared_retention(vault, &rule) == 0 && rule.daily == 30);
+    rule = (sr_retention){ .last = SR_ALL_SNAPSHOTS };
+    MUST(sr_set_retention(vault, &rule) == 0);
+    MUST(sr_get_retention(vault, &rule) == 1 && rule.last == SR_ALL_SNAPSHOTS);
+    MUST(sr_close(vault) == 0);
 }
 
 static void erased_and_merged(void)
@@ -1233,6 +1303,8 @@ int main(int argc, char **argv)
     recovery();
     progress();
     space();
+    waiting();
+    ruled();
     erased_and_merged();
     syncing();
     pairing();

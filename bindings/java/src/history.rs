@@ -7,10 +7,10 @@
 use jni::objects::{JByteArray, JClass, JObjectArray};
 use jni::sys::{jboolean, jlong};
 use jni::{Env, NativeMethod};
-use strongroom::{Error, NewRevision, Retention, RevisionInfo};
+use strongroom::{Error, NewRevision, Retention, RevisionInfo, Whose};
 
 use crate::answer::Answer;
-use crate::border::{Outcome, Throw, bytes, native, optional_text, signed, text};
+use crate::border::{Outcome, Throw, bytes, invalid, native, optional_text, signed, text};
 use crate::handles::{Object, keep, vault};
 
 pub(crate) const METHODS: &[NativeMethod] = &[
@@ -20,6 +20,11 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(read_snapshot(vault: jlong, selector: [jbyte]) -> jlong),
     native!(restore(vault: jlong, selector: [jbyte], path: [jbyte], to: [jbyte]) -> jlong),
     native!(differences(vault: jlong, before: [jbyte], after: [jbyte], path: [jbyte]) -> [jbyte]),
+    native!(retention(vault: jlong) -> [jbyte]),
+    native!(shared_retention(vault: jlong) -> [jbyte]),
+    native!(set_retention(
+        vault: jlong, last: jlong, hourly: jlong, daily: jlong, weekly: jlong, monthly: jlong, yearly: jlong, unnamed: jboolean
+    ) -> void),
     native!(thin(vault: jlong) -> [jbyte]),
     native!(usage(vault: jlong) -> [jbyte]),
     native!(erase(vault: jlong, path: [jbyte], trial: jboolean) -> [jbyte]),
@@ -137,6 +142,68 @@ fn differences<'local>(
     Answer::new().names(&found).give(env)
 }
 
+fn put_rule(answer: Answer, rule: &Retention) -> Answer {
+    answer
+        .number(rule.last.into())
+        .number(rule.hourly.into())
+        .number(rule.daily.into())
+        .number(rule.weekly.into())
+        .number(rule.monthly.into())
+        .number(rule.yearly.into())
+        .flag(rule.whose == Whose::Unnamed)
+}
+
+/// The rule by which `thin` goes: the default one if none was set.
+fn retention<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let found = vault(handle)?.retention()?;
+    put_rule(Answer::new(), &found.unwrap_or(Retention::DEFAULT)).give(env)
+}
+
+/// A list of the one that was set last on any device, or of none if none was.
+fn shared_retention<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+) -> Outcome<JByteArray<'local>> {
+    let found = vault(handle)?.shared_retention()?;
+    Answer::new().list(found.iter(), put_rule).give(env)
+}
+
+#[expect(clippy::too_many_arguments, reason = "Java gives them one by one")]
+fn set_retention<'local>(
+    _: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    last: jlong,
+    hourly: jlong,
+    daily: jlong,
+    weekly: jlong,
+    monthly: jlong,
+    yearly: jlong,
+    unnamed: jboolean,
+) -> Outcome<()> {
+    let count = |count: jlong| {
+        u32::try_from(count).map_err(|_| invalid("a rule counts from 0 to 4294967295"))
+    };
+    let rule = Retention {
+        last: count(last)?,
+        hourly: count(hourly)?,
+        daily: count(daily)?,
+        weekly: count(weekly)?,
+        monthly: count(monthly)?,
+        yearly: count(yearly)?,
+        whose: match unnamed {
+            true => Whose::Unnamed,
+            false => Whose::Scheduled,
+        },
+    };
+    Ok(vault(handle)?.set_retention(&rule)?)
+}
+
 /// Removes the snapshots that the vault's rule lets go; gives them.
 fn thin<'local>(
     env: &mut Env<'local>,
@@ -173,6 +240,11 @@ fn erase<'local>(
 ) -> Outcome<JByteArray<'local>> {
     let path = bytes(env, &path)?;
     let erased = vault(handle)?.erase(&*path, trial)?;
-    let answer = Answer::new().count(erased.files).count(erased.bytes);
+    let answer = Answer::new()
+        .count(erased.states)
+        .count(erased.files)
+        .count(erased.bytes)
+        .count(erased.shared_bytes)
+        .count(erased.segments_left);
     answer.give(env)
 }

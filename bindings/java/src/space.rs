@@ -12,7 +12,9 @@ use jni::{Env, NativeMethod};
 use strongroom::{BringBackReport, PruneReport, RemoteProgress};
 
 use crate::answer::Answer;
-use crate::border::{Outcome, Throw, bytes, goes_on, native, optional_bytes, text, unsigned};
+use crate::border::{
+    Outcome, Throw, bytes, goes_on, native, optional_bytes, signed, text, unsigned,
+};
 use crate::handles::vault;
 
 pub(crate) const METHODS: &[NativeMethod] = &[
@@ -21,6 +23,8 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(pin(vault: jlong, path: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
     native!(unpin(vault: jlong, path: [jbyte]) -> jboolean),
     native!(pins(vault: jlong) -> [jbyte]),
+    native!(keep_at_most(vault: jlong) -> jlong),
+    native!(set_keep_at_most(vault: jlong, limits: jboolean, bytes: jlong) -> void),
     native!(prune_remote(vault: jlong, name: [jbyte], grace_s: jlong, told: io.strongroom.Progress) -> [jbyte]),
     native!(unused_at_remote(vault: jlong, name: [jbyte]) -> [jbyte]),
 ];
@@ -107,6 +111,26 @@ fn pins<'local>(
 ) -> Outcome<JByteArray<'local>> {
     let paths = vault(handle)?.pins()?;
     Answer::new().names(&paths).give(env)
+}
+
+/// How many bytes of segments this device keeps at most; -1 if it keeps all.
+fn keep_at_most<'local>(_: &mut Env<'local>, _: JClass<'local>, handle: jlong) -> Outcome<jlong> {
+    Ok(vault(handle)?.keep_at_most()?.map_or(-1, signed))
+}
+
+/// Limits them, or ends that.
+fn set_keep_at_most<'local>(
+    _: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    limits: jboolean,
+    bytes: jlong,
+) -> Outcome<()> {
+    let limit = match limits {
+        true => Some(unsigned(bytes)?),
+        false => None,
+    };
+    Ok(vault(handle)?.set_keep_at_most(limit)?)
 }
 
 fn pruned(report: PruneReport) -> Answer {

@@ -171,7 +171,7 @@ fn verify<'local>(
     let report = vault(handle)?.verify(options, &mut |at| {
         goes_on(env, &told, at.bytes, at.bytes_total)
     })?;
-    let sound = report.is_sound();
+    let (sound, is_damaged) = (report.is_sound(), report.is_damaged());
     let of_files = report.files.iter();
     let of_files = of_files.map(|problem| format!("{}: {}", problem.file, problem.what));
     let problems: Vec<String> = report
@@ -184,6 +184,7 @@ fn verify<'local>(
     let damaged: Vec<&[u8]> = report.damages.iter().map(|damage| &*damage.path).collect();
     let answer = Answer::new()
         .flag(sound)
+        .flag(is_damaged)
         .flag(report.finished)
         .count(report.progress.bytes)
         .names(&problems)

@@ -96,8 +96,7 @@ print([path for path, _, _ in vault.differences(first.id, path="/raw")])
 for path in vault.path("/raw").glob("*.csv"):
     kept = pandas.read_csv(io.StringIO(path.read_text())).query("patient != 'P007'")
     vault.remove(path)
-    erased, _ = vault.erase(path)
-    assert erased > 0
+    assert vault.erase(path).files > 0
     vault.replace_content(path, kept.to_csv(index=False))
 for path in vault.path("/tables").glob("*.parquet"):
     kept = pandas.read_parquet(str(path), filesystem=files).query("patient != 'P007'")

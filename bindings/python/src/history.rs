@@ -6,7 +6,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use strongroom::{NewRevision, Retention, RevisionInfo, Side};
+use strongroom::{NewRevision, Retention, RevisionInfo, Side, Whose};
 
 use crate::attributes::kind_bits;
 use crate::calls::detached;
@@ -213,6 +213,76 @@ pub(crate) fn differences<'py>(
     )
 }
 
+/// A rule for snapshots.
+#[derive(IntoPyObject)]
+pub(crate) struct Rule {
+    last: u32,
+    hourly: u32,
+    daily: u32,
+    weekly: u32,
+    monthly: u32,
+    yearly: u32,
+    unnamed: bool,
+}
+
+impl From<Retention> for Rule {
+    fn from(rule: Retention) -> Self {
+        Self {
+            last: rule.last,
+            hourly: rule.hourly,
+            daily: rule.daily,
+            weekly: rule.weekly,
+            monthly: rule.monthly,
+            yearly: rule.yearly,
+            unnamed: rule.whose == Whose::Unnamed,
+        }
+    }
+}
+
+/// The rule by which `thin` goes: the default one if none was set.
+#[pyfunction]
+pub(crate) fn retention(py: Python<'_>, vault: &Vault) -> PyResult<Rule> {
+    let found = vault.ask(py, &[], strongroom::Vault::retention)?;
+    Ok(found.unwrap_or(Retention::DEFAULT).into())
+}
+
+/// The rule that was set last on any device; `None` if none was.
+#[pyfunction]
+pub(crate) fn shared_retention(py: Python<'_>, vault: &Vault) -> PyResult<Option<Rule>> {
+    let found = vault.ask(py, &[], strongroom::Vault::shared_retention)?;
+    Ok(found.map(Rule::from))
+}
+
+/// Sets the rule for snapshots, also for other devices.
+#[pyfunction]
+#[pyo3(signature = (vault, *, last, hourly, daily, weekly, monthly, yearly, unnamed))]
+#[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
+pub(crate) fn set_retention(
+    py: Python<'_>,
+    vault: &Vault,
+    last: u32,
+    hourly: u32,
+    daily: u32,
+    weekly: u32,
+    monthly: u32,
+    yearly: u32,
+    unnamed: bool,
+) -> PyResult<()> {
+    let rule = Retention {
+        last,
+        hourly,
+        daily,
+        weekly,
+        monthly,
+        yearly,
+        whose: match unnamed {
+            true => Whose::Unnamed,
+            false => Whose::Scheduled,
+        },
+    };
+    vault.ask(py, &[], |vault| vault.set_retention(&rule))
+}
+
 /// Removes the snapshots that the vault's rule lets go; gives them.
 #[pyfunction]
 pub(crate) fn thin(py: Python<'_>, vault: &Vault) -> PyResult<Vec<Kept>> {
@@ -241,15 +311,30 @@ pub(crate) fn usage(py: Python<'_>, vault: &Vault) -> PyResult<Use> {
     })
 }
 
-/// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be: how many files
-/// and sealed bytes.
+/// What an erasure took out of snapshots, or would.
+#[derive(IntoPyObject)]
+pub(crate) struct ErasedContent {
+    files: u64,
+    bytes: u64,
+    snapshots: u64,
+    shared_bytes: u64,
+    segments_left: u64,
+}
+
+/// Takes the content of what was at `path` out of every snapshot; with `trial`, only says what that would be.
 #[pyfunction]
 pub(crate) fn erase(
     py: Python<'_>,
     vault: &Vault,
     path: &[u8],
     trial: bool,
-) -> PyResult<(u64, u64)> {
+) -> PyResult<ErasedContent> {
     let erased = vault.ask(py, &[path], |vault| vault.erase(path, trial))?;
-    Ok((erased.files, erased.bytes))
+    Ok(ErasedContent {
+        files: erased.files,
+        bytes: erased.bytes,
+        snapshots: erased.states,
+        shared_bytes: erased.shared_bytes,
+        segments_left: erased.segments_left,
+    })
 }

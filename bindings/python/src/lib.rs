@@ -38,8 +38,8 @@ mod _native {
     use super::file::{File, open_file};
     #[pymodule_export]
     use super::history::{
-        Snapshot, differences, erase, read_snapshot, remove_snapshot, restore, select_snapshots,
-        take_snapshot, thin, usage,
+        Snapshot, differences, erase, read_snapshot, remove_snapshot, restore, retention,
+        select_snapshots, set_retention, shared_retention, take_snapshot, thin, usage,
     };
     #[pymodule_export]
     use super::keys::{Keys, key_slots, new_key_file, new_recovery_code, open_keys};
@@ -57,7 +57,10 @@ mod _native {
         pull, push, remotes, remove_remote, settle_conflict, sync_with,
     };
     #[pymodule_export]
-    use super::space::{bring_back, evict, pin, pins, prune_remote, unpin, unused_at_remote};
+    use super::space::{
+        bring_back, evict, keep_at_most, pin, pins, prune_remote, set_keep_at_most, unpin,
+        unused_at_remote,
+    };
     #[pymodule_export]
     use super::transaction::{Transaction, begin, replace};
     #[pymodule_export]

@@ -145,6 +145,18 @@ pub(crate) fn pins<'py>(py: Python<'py>, vault: &Vault) -> PyResult<Vec<Bound<'p
     Ok(paths.iter().map(|path| PyBytes::new(py, path)).collect())
 }
 
+/// How many bytes of segments this device keeps at most; `None` if it keeps all.
+#[pyfunction]
+pub(crate) fn keep_at_most(py: Python<'_>, vault: &Vault) -> PyResult<Option<u64>> {
+    vault.ask(py, &[], strongroom::Vault::keep_at_most)
+}
+
+/// Limits them, or ends that with `None`.
+#[pyfunction]
+pub(crate) fn set_keep_at_most(py: Python<'_>, vault: &Vault, bytes: Option<u64>) -> PyResult<()> {
+    vault.ask(py, &[], |vault| vault.set_keep_at_most(bytes))
+}
+
 /// Removes from a remote what nothing has referred to for so long.
 #[pyfunction]
 pub(crate) fn prune_remote(

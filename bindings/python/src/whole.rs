@@ -97,6 +97,7 @@ pub(crate) fn check(py: Python<'_>, vault: &Vault) -> PyResult<Vec<String>> {
 #[derive(IntoPyObject)]
 pub(crate) struct Verified<'py> {
     sound: bool,
+    is_damaged: bool,
     finished: bool,
     bytes: u64,
     blocks: u64,
@@ -121,7 +122,7 @@ pub(crate) fn verify<'py>(
         open.verify(options, &mut |at| told.step((at.bytes, at.bytes_total)))
     })?;
     let report = told.end(py, report)?;
-    let sound = report.is_sound();
+    let (sound, is_damaged) = (report.is_sound(), report.is_damaged());
     let of_files = report.files.into_iter();
     let of_files = of_files.map(|problem| format!("{}: {}", problem.file, problem.what));
     let damaged = report.damages.iter().map(|damage| {
@@ -130,6 +131,7 @@ pub(crate) fn verify<'py>(
     });
     Ok(Verified {
         sound,
+        is_damaged,
         finished: report.finished,
         bytes: report.progress.bytes,
         blocks: report.progress.blocks,

@@ -46,7 +46,7 @@ from ._sync import (
 from ._transaction import Transaction
 from ._tree import DirEntry
 from ._vault import Vault
-from ._whole import Damage, Information, Rotation, Space, Usage, VerifyReport
+from ._whole import Damage, Erased, Information, Retention, Rotation, Space, Usage, VerifyReport
 
 __version__ = importlib.metadata.version("strongroom")
 
@@ -59,6 +59,7 @@ __all__ = [
     "Damage",
     "DamagedError",
     "DirEntry",
+    "Erased",
     "EvictReport",
     "Information",
     "Invitation",
@@ -75,6 +76,7 @@ __all__ = [
     "RawFile",
     "Remote",
     "RemoteError",
+    "Retention",
     "Rotation",
     "Slot",
     "Snapshot",

@@ -9,6 +9,7 @@ import time
 import traceback
 import warnings
 import weakref
+from dataclasses import asdict
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import _native
@@ -31,7 +32,7 @@ from ._sync import (
 )
 from ._transaction import Transaction
 from ._tree import Tree
-from ._whole import Information, Rotation, Space, Usage, VerifyReport
+from ._whole import Erased, Information, Retention, Rotation, Space, Usage, VerifyReport
 
 _SUITES = {"aes-256-gcm": 1, "chacha20-poly1305": 2, "aegis-256": 3}
 
@@ -200,7 +201,7 @@ class Vault(Tree):
         resume: bool = False,
         progress: Optional[Progress] = None,
     ) -> VerifyReport:
-        """Reads everything in the vault folder and names what is not as it was written, while others use it.
+        """Reads everything in the vault folder and names what is not as it was written or waits for a decision, while others use it.
 
         ``progress(bytes, bytes_total)`` hears how far it is, and stops it by returning ``False``: with ``resume`` a later one goes on there.
         """
@@ -408,16 +409,35 @@ class Vault(Tree):
         """What the stored content is for: files of now, snapshots, nothing."""
         return Usage(**_native.usage(self._inner))
 
+    def retention(self) -> Retention:
+        """The rule by which ``thin`` goes: the shared rule, or the default one if none was set.
+
+        Where a rule was set on this device, it keeps what either of both keeps.
+        """
+        return Retention(**_native.retention(self._inner))
+
+    def shared_retention(self) -> Optional[Retention]:
+        """The rule that was set last, on whichever device of a vault with remotes, as far as this device has synced; ``None`` for none."""
+        found = _native.shared_retention(self._inner)
+        return None if found is None else Retention(**found)
+
+    def set_retention(self, rule: Retention) -> None:
+        """Sets the rule for snapshots, also for the other devices; durable on return. One that keeps nothing is refused.
+
+        Nothing goes before ``thin`` is called or a schedule takes the next snapshot.
+        """
+        _native.set_retention(self._inner, **asdict(rule))
+
     def thin(self) -> List[SnapshotInfo]:
-        """Removes the snapshots that the vault's rule lets go; gives them."""
+        """Removes the snapshots that the rule of ``retention`` lets go; gives them."""
         return [SnapshotInfo._of(one) for one in _native.thin(self._inner)]
 
-    def erase(self, path: AnyPath, *, trial: bool = False) -> Tuple[int, int]:
-        """Takes the content of what was at ``path`` out of every snapshot, for good; gives how many files and sealed bytes that is.
+    def erase(self, path: AnyPath, *, trial: bool = False) -> Erased:
+        """Takes the content of what was at ``path`` out of every snapshot, for good; gives how much that is.
 
         Nothing may be at ``path`` now. With ``trial`` nothing is done.
         """
-        return _native.erase(self._inner, encode(path, self), trial)
+        return Erased(**_native.erase(self._inner, encode(path, self), trial))
 
     # ---- remotes
 
@@ -503,6 +523,18 @@ class Vault(Tree):
     def pins(self) -> List[str]:
         """The paths of what is pinned."""
         return [decode(path) for path in _native.pins(self._inner)]
+
+    def keep_at_most(self) -> Optional[int]:
+        """How many bytes of segments this device keeps at most; ``None`` if it keeps all that comes."""
+        return _native.keep_at_most(self._inner)
+
+    def set_keep_at_most(self, bytes: Optional[int]) -> None:
+        """Limits the bytes of segments that this device keeps, or ends that with ``None``; durable on return.
+
+        Only this copy of the vault knows of it. Every sync then evicts what was least recently read, down to nine tenths of the limit, as far
+        as its remote shows that it has it. What is pinned, was not pushed or was just read stays.
+        """
+        _native.set_keep_at_most(self._inner, bytes)
 
     def conflicts(self) -> List[Conflict]:
         """All conflict copies in the vault, in the order of their paths."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
 from ._names import decode
 
@@ -28,6 +28,47 @@ class Usage(NamedTuple):
     kept_bytes: int
     #: What nothing names any more; it comes back in the background.
     waste_bytes: int
+
+
+class Erased(NamedTuple):
+    """What ``erase`` took out of snapshots, or would."""
+
+    #: Files whose content it was, over all snapshots.
+    files: int
+    #: Sealed bytes that are gone.
+    bytes: int
+    #: Snapshots that had something at the path.
+    snapshots: int
+    #: Sealed bytes that stay, because other files have the same content.
+    shared_bytes: int
+    #: Files of the vault folder that still hold some of it, because other content in them is damaged.
+    segments_left: int
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Which snapshots stay: of each of the last so many periods in which there is one, the newest.
+
+    It is about snapshots that a schedule took, or a command as a precaution, and that have no tag; all others stay.
+    """
+
+    #: Keeps all.
+    EVERYTHING: ClassVar[Retention]
+
+    #: The last ones, whenever they were taken; with 2**32 - 1, all stay.
+    last: int = 0
+    hourly: int = 0
+    #: Days, in UTC as all of these.
+    daily: int = 0
+    #: Weeks, which begin on Monday.
+    weekly: int = 0
+    monthly: int = 0
+    yearly: int = 0
+    #: Whether it is also about snapshots that have neither message nor tag.
+    unnamed: bool = False
+
+
+Retention.EVERYTHING = Retention(last=2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -85,14 +126,15 @@ class Damage(NamedTuple):
 class VerifyReport:
     """What a verification found."""
 
-    #: Whether everything that was looked at is as it was written, and no key or device waits to be accepted.
+    #: Whether everything that was looked at is as it was written, and no device or key waits for a decision.
     sound: bool
+    #: Whether something is not as it was written. A device or key that nobody here accepted is no damage; ``problems`` names it.
+    is_damaged: bool
     #: Whether it reached the end; else a later one can go on.
     finished: bool
     bytes: int
     blocks: int
-    #: Files of the vault folder that are not as they were written, tables that do not agree, and keys and devices that wait to be accepted, a
-    #: sentence each.
+    #: Files of the vault folder that are not as they were written, tables that do not agree, and what waits for a decision: a sentence each.
     problems: Tuple[str, ...]
     damaged: Tuple[Damage, ...]
 

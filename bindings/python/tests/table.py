@@ -51,6 +51,12 @@ def number(error):
     return None
 
 
+def shown(rule):
+    """A rule for snapshots, as the table shows it."""
+    counts = (rule.last, rule.hourly, rule.daily, rule.weekly, rule.monthly, rule.yearly)
+    return " ".join([*map(str, counts), "unnamed" if rule.unnamed else "scheduled"]).encode()
+
+
 class Machine:
     """What a case has in its hands."""
 
@@ -341,6 +347,16 @@ class Machine:
     def do_diff(self, vault, selector, path=b"/"):
         return [name for name, _, _ in vault.differences(selector, None, path)]
 
+    def do_set_retention(self, vault, **rule):
+        vault.set_retention(strongroom.Retention(**rule))
+
+    def do_retention(self, vault):
+        return shown(vault.retention())
+
+    def do_shared_retention(self, vault):
+        rule = vault.shared_retention()
+        return b"" if rule is None else shown(rule)
+
     def do_thin(self, vault):
         return len(vault.thin())
 
@@ -348,7 +364,7 @@ class Machine:
         return vault.usage().kept_bytes > 0
 
     def do_erase(self, vault, path, trial=False):
-        return vault.erase(path, trial=trial)[0]
+        return vault.erase(path, trial=trial).files
 
     # ---- transactions
 
@@ -397,6 +413,12 @@ class Machine:
         vault.backup(folder)
 
     # ---- content that only remotes have
+
+    def do_set_keep_at_most(self, vault, bytes=None):
+        vault.set_keep_at_most(bytes)
+
+    def do_keep_at_most(self, vault):
+        return vault.keep_at_most() or 0
 
     def do_evict(self, vault, path=None):
         return vault.evict(path).segments > 0

@@ -1,6 +1,7 @@
 """Snapshots, transactions, verification, backup."""
 
 import os
+import shutil
 
 import pytest
 
@@ -60,11 +61,43 @@ def test_content_is_erased_from_all_snapshots(vault):
     vault.write_bytes("/secret", b"x" * 100_000)
     vault.take_snapshot("with it")
     vault.remove("/secret")
-    assert vault.erase("/secret", trial=True)[0] == 1
-    assert vault.erase("/secret")[0] == 1
+    assert vault.erase("/secret", trial=True).files == 1
+    erased = vault.erase("/secret")
+    assert erased.files == erased.snapshots == 1 and erased.bytes >= 100_000
+    assert erased.shared_bytes == 0 and erased.segments_left == 0
     with vault.at(vault.snapshots()[0].id) as state, pytest.raises(OSError) as error:
         state.read_bytes("/secret")
     assert error.value.errno == 61
+
+
+def test_what_another_file_shares_is_not_erased(vault):
+    vault.write_bytes("/a", b"x" * 100_000)
+    with vault.open("/a", "rb", 0) as source, vault.open("/copy", "wb", 0) as target:
+        assert source.copy_range(0, target, 0, 100_000) == 100_000
+    vault.take_snapshot()
+    vault.remove("/a")
+    assert vault.erase("/a").shared_bytes >= 100_000
+    assert vault.read_bytes("/copy") == b"x" * 100_000
+
+
+def test_a_rule_says_which_snapshots_stay(vault):
+    assert vault.retention() == strongroom.Retention(hourly=24, daily=30, monthly=12)
+    assert vault.shared_retention() is None
+    with pytest.raises(OSError) as error:
+        vault.set_retention(strongroom.Retention(unnamed=True))
+    assert error.value.errno == 22
+    for wrong in (-1, 2**32):
+        with pytest.raises(OverflowError):
+            vault.set_retention(strongroom.Retention(daily=wrong))
+    for rule in (strongroom.Retention.EVERYTHING, strongroom.Retention(last=1, weekly=2, yearly=3, unnamed=True)):
+        vault.set_retention(rule)
+        assert vault.retention() == rule
+    vault.take_snapshot()
+    vault.take_snapshot("kept")
+    assert vault.thin() == []
+    vault.set_retention(strongroom.Retention(last=1, unnamed=True))
+    vault.take_snapshot()
+    assert len(vault.thin()) == 1 and [one.message for one in vault.snapshots()] == ["kept", ""]
 
 
 def test_a_transaction_happens_whole_or_not_at_all(vault):
@@ -112,6 +145,7 @@ def test_damage_is_named(tmp_path, key_file):
         vault.sync()
         report = vault.verify(deep=True)
         assert report.sound and report.finished and report.damaged == () and report.problems == ()
+        assert not report.is_damaged
     (segment,) = [path for path in (folder / "segments").rglob("*") if path.is_file()]
     content = bytearray(segment.read_bytes())
     content[len(content) // 2] ^= 1
@@ -121,7 +155,22 @@ def test_damage_is_named(tmp_path, key_file):
             vault.read_bytes("/a")
         assert error.value.errno == 5
         report = vault.verify()
-        assert not report.sound and {damage.path for damage in report.damaged} == {"/a"}
+        assert not report.sound and report.is_damaged and {damage.path for damage in report.damaged} == {"/a"}
+
+
+def test_a_key_that_waits_for_a_decision_is_no_damage(tmp_path, key_file):
+    folder, elsewhere = tmp_path / "v", tmp_path / "elsewhere"
+    strongroom.Vault.create(folder, key_file=key_file, remember=False).close()
+    shutil.copytree(folder, elsewhere)
+    with strongroom.Keys(elsewhere, key_file=key_file, remember=False) as keys:
+        keys.add_recovery_code("elsewhere")
+    shutil.copy(elsewhere / "vault.json", folder / "vault.json")
+    with strongroom.Vault(folder, key_file=key_file, remember=False) as vault:
+        assert len(vault.information().unknown_records) == 1
+        report = vault.verify()
+        assert not report.sound and not report.is_damaged and len(report.problems) == 1
+        vault.accept_records()
+        assert vault.verify().sound
 
 
 def test_a_backup_opens_with_the_same_key(vault, tmp_path, key_file):

@@ -147,7 +147,7 @@ def test_a_sync_says_what_it_erased_and_merged(vault, tmp_path, key_file, stick)
         other.sync_with("origin")
         vault.sync_with("stick")
         vault.remove("/secret")
-        assert vault.erase("/secret")[1] >= len(content)
+        assert vault.erase("/secret").bytes >= len(content)
         vault.write_text("/text", "one\nb\nc\nd\ne\nf\ng\nh\n")
         other.write_text("/text", "a\nb\nc\nd\ne\nf\ng\ntwo\n")
         vault.sync_with("stick")
@@ -342,6 +342,23 @@ def test_content_is_evicted_and_pinned(vault, stick):
     with pytest.raises(FileNotFoundError) as error:
         vault.pin("/none")
     assert error.value.filename == "/none"
+
+
+def test_a_sync_keeps_the_limit_of_the_device(vault, stick):
+    content = os.urandom(9 << 20)
+    vault.write_bytes("/a", content)
+    vault.add_remote("stick", stick)
+    vault.push("stick")
+    assert vault.keep_at_most() is None
+    for wrong in (-1, 2**64):
+        with pytest.raises(OverflowError):
+            vault.set_keep_at_most(wrong)
+    vault.set_keep_at_most(1)
+    report = vault.sync_with("stick")
+    assert vault.keep_at_most() == 1 and report.evicted_segments > 0 and report.evicted_bytes > 8 << 20
+    assert vault.information().away_bytes > 8 << 20
+    vault.set_keep_at_most(None)
+    assert vault.keep_at_most() is None and vault.read_bytes("/a") == content
 
 
 def test_a_remote_is_pruned(vault, stick):

@@ -585,6 +585,31 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
     return result;
 }
 
+static int64_t call_rule(const struct step *step, sr_vault vault)
+{
+    sr_retention rule = {
+        .last = (uint32_t)integer_or(step, "last", 0),
+        .hourly = (uint32_t)integer_or(step, "hourly", 0),
+        .daily = (uint32_t)integer_or(step, "daily", 0),
+        .weekly = (uint32_t)integer_or(step, "weekly", 0),
+        .monthly = (uint32_t)integer_or(step, "monthly", 0),
+        .yearly = (uint32_t)integer_or(step, "yearly", 0),
+        .whose = integer_or(step, "unnamed", 0) ? SR_UNNAMED : SR_SCHEDULED,
+    };
+    if (IS("set_retention"))
+        return sr_set_retention(vault, &rule);
+    bool shared = IS("shared_retention");
+    int result = shared ? sr_get_shared_retention(vault, &rule) : sr_get_retention(vault, &rule);
+    if (result < 0)
+        return result;
+    char said[128];
+    int len = snprintf(said, sizeof said, "%u %u %u %u %u %u %s", rule.last, rule.hourly, rule.daily, rule.weekly,
+                       rule.monthly, rule.yearly, rule.whose == SR_UNNAMED ? "unnamed" : "scheduled");
+    gather(&gathered, shared && result == 0 ? "" : said, shared && result == 0 ? 0 : (size_t)len);
+    has_gathered = true;
+    return 0;
+}
+
 /* Whether anything went or came. */
 static int64_t call_content(const struct step *step, struct given *given, sr_vault vault)
 {
@@ -608,6 +633,13 @@ static int64_t call_content(const struct step *step, struct given *given, sr_vau
         sr_information_free(&information);
         return result < 0 ? result : away;
     }
+    if (IS("keep_at_most")) {
+        uint64_t limit = 0;
+        int result = sr_get_keep_at_most(vault, &limit);
+        return result < 0 ? result : limit == SR_NO_LIMIT ? 0 : (int64_t)limit;
+    }
+    if (IS("set_keep_at_most"))
+        return sr_set_keep_at_most(vault, argument(step, "bytes") ? (uint64_t)integer(step, "bytes") : SR_NO_LIMIT);
     if (IS("pin"))
         return sr_pin(vault, path, NULL, NULL, NULL);
     if (IS("unpin"))
@@ -645,6 +677,8 @@ static int64_t call_history(const struct step *step, struct given *given, sr_vau
         sr_transaction begun = { 0 };
         return opened(step, sr_begin(vault, &begun), &transactions, &begun.id);
     }
+    if (IS("retention") || IS("shared_retention") || IS("set_retention"))
+        return call_rule(step, vault);
     if (IS("thin"))
         return sr_thin(vault, NULL);
     if (IS("usage")) {
@@ -677,9 +711,12 @@ static int64_t call_vault(const struct step *step, struct given *given)
         return sr_sync(vault);
     if (IS("check"))
         return sr_check(vault);
-    if (IS("verify"))
-        return sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
-    if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins"))
+    if (IS("verify")) {
+        int result = sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
+        return result < 0 ? result : result == 1;
+    }
+    if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins")
+        || IS("keep_at_most") || IS("set_keep_at_most"))
         return call_content(step, given, vault);
     if (!argument(step, "path") || argument(step, "selector"))
         return call_history(step, given, vault);

@@ -146,6 +146,13 @@ final class Native {
 
     static native byte[] differences(long vault, byte[] before, byte[] after, byte[] path);
 
+    static native byte[] retention(long vault);
+
+    static native byte[] sharedRetention(long vault);
+
+    static native void setRetention(
+            long vault, long last, long hourly, long daily, long weekly, long monthly, long yearly, boolean unnamed);
+
     static native byte[] thin(long vault);
 
     static native byte[] usage(long vault);
@@ -214,6 +221,10 @@ final class Native {
     static native boolean unpin(long vault, byte[] path);
 
     static native byte[] pins(long vault);
+
+    static native long keepAtMost(long vault);
+
+    static native void setKeepAtMost(long vault, boolean limits, long bytes);
 
     static native byte[] pruneRemote(long vault, byte[] name, long graceSeconds, Progress told);
 

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /**
  * An open vault: an encrypted file system in a folder.
@@ -270,19 +271,22 @@ public final class Vault extends Tree {
 
     /** What a verification found. */
     public static final class Verified {
-        /** Whether all is as it was written, and no key or device waits to be accepted. */
+        /** Whether all is as it was written, and no device or key waits for a decision. */
         public final boolean sound;
+        /** Whether something is not as it was written. A device or key that nobody here accepted is no damage; {@link #problems} names it. */
+        public final boolean isDamaged;
         /** Whether it came to its end. */
         public final boolean finished;
         /** How much was read. */
         public final long bytes;
-        /** What is wrong with the files of the vault folder, and which keys and devices wait to be accepted, a sentence each. */
+        /** What is wrong with the files of the vault folder, and what waits for a decision, a sentence each. */
         public final List<String> problems;
         /** The files of the vault that lost something. */
         public final List<String> damaged;
 
         Verified(Reader answer) {
             sound = answer.flag();
+            isDamaged = answer.flag();
             finished = answer.flag();
             bytes = answer.number();
             problems = answer.texts();
@@ -442,7 +446,30 @@ public final class Vault extends Tree {
         return new Reader(handle().ask(path, null, vault -> Native.differences(vault, from, to, path))).names();
     }
 
-    /** Removes the snapshots that the vault's rule lets go; gives them. */
+    /**
+     * The rule by which {@link #thin} goes: the shared rule, or the default one if none was set. Where a rule was set on this device, it keeps what
+     * either of both keeps.
+     */
+    public Retention retention() throws IOException {
+        return new Retention(new Reader(handle().ask(null, null, Native::retention)));
+    }
+
+    /** The rule that was set last, on whichever device of a vault with remotes, as far as this device has synced; empty if none was. */
+    public Optional<Retention> sharedRetention() throws IOException {
+        Reader answer = new Reader(handle().ask(null, null, Native::sharedRetention));
+        return answer.list(() -> new Retention(answer)).stream().findFirst();
+    }
+
+    /**
+     * Sets the rule for snapshots, also for the other devices; durable on return. One that keeps nothing is refused. Nothing goes before
+     * {@link #thin} is called or a schedule takes the next snapshot.
+     */
+    public void setRetention(Retention rule) throws IOException {
+        handle().tell(null, null, vault -> Native.setRetention(
+                vault, rule.last, rule.hourly, rule.daily, rule.weekly, rule.monthly, rule.yearly, rule.unnamed));
+    }
+
+    /** Removes the snapshots that the rule of {@link #retention} lets go; gives them. */
     public List<Snapshot.Info> thin() throws IOException {
         return infos(handle().ask(null, null, Native::thin));
     }
@@ -694,6 +721,21 @@ public final class Vault extends Tree {
             found.add(files().pathOf(one));
         }
         return found;
+    }
+
+    /** How many bytes of segments this device keeps at most; empty if it keeps all that comes. */
+    public OptionalLong keepAtMost() throws IOException {
+        long bytes = handle().ask(null, null, Native::keepAtMost);
+        return bytes < 0 ? OptionalLong.empty() : OptionalLong.of(bytes);
+    }
+
+    /**
+     * Limits the bytes of segments that this device keeps, or ends that if it is empty; durable on return. Only this copy of the vault knows of it.
+     * Every sync then evicts what was least recently read, down to nine tenths of the limit, as far as its remote shows that it has it. What is
+     * pinned, was not pushed or was just read stays.
+     */
+    public void setKeepAtMost(OptionalLong bytes) throws IOException {
+        handle().tell(null, null, vault -> Native.setKeepAtMost(vault, bytes.isPresent(), bytes.orElse(0)));
     }
 
     /** All conflict copies, in the order of their paths. */

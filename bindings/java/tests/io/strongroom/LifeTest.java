@@ -17,9 +17,11 @@ import java.nio.file.ClosedFileSystemException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.Random;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -535,7 +537,8 @@ class LifeTest {
     void whoHearsOfProgressStopsIt() throws Exception {
         Files.write(vault.path("/content"), new byte[1_000_000]);
         vault.sync();
-        assertTrue(vault.verify(true, (done, total) -> done <= total).sound);
+        Vault.Verified verified = vault.verify(true, (done, total) -> done <= total);
+        assertTrue(verified.sound && verified.finished && !verified.isDamaged);
         assertFalse(vault.verify(false, (done, total) -> false).finished);
         assertEquals("heard", assertThrows(IllegalStateException.class, () -> vault.verify(false, (done, total) -> {
             throw new IllegalStateException("heard");
@@ -781,6 +784,70 @@ class LifeTest {
     }
 
     @Test
+    void aSyncKeepsTheLimitOfTheDevice() throws Exception {
+        byte[] content = new byte[9 << 20];
+        new Random(9).nextBytes(content);
+        try (Vault own = withStick("limited")) {
+            Files.write(own.path("/a"), content);
+            own.push("stick", null);
+            assertEquals(OptionalLong.empty(), own.keepAtMost());
+            assertEquals(Errno.EINVAL, assertThrows(VaultException.class, () -> own.setKeepAtMost(OptionalLong.of(-1))).errno());
+            own.setKeepAtMost(OptionalLong.of(1));
+            assertEquals(OptionalLong.of(1), own.keepAtMost());
+            Vault.Synced synced = own.syncWith("stick", null);
+            assertTrue(synced.evictedSegments > 0 && synced.evictedBytes > 8 << 20);
+            assertTrue(own.information().awayBytes > 8 << 20);
+            own.setKeepAtMost(OptionalLong.empty());
+            assertEquals(OptionalLong.empty(), own.keepAtMost());
+            assertArrayEquals(content, Files.readAllBytes(own.path("/a")));
+        }
+    }
+
+    /** Method: another copy of the vault gets a key, and this one its header. */
+    @Test
+    void aKeyThatWaitsForADecisionIsNoDamage() throws Exception {
+        Path folder = place.resolve("waiting");
+        Path elsewhere = place.resolve("elsewhere");
+        try (Vault own = Vaults.make(folder)) {
+            own.backup(elsewhere, null);
+        }
+        try (Secret key = Secret.keyFile(place.resolve("waiting.key"));
+                Keys keys = Keys.open(elsewhere, key, Vaults.options())) {
+            keys.addRecoveryCode("elsewhere");
+        }
+        Files.copy(elsewhere.resolve("vault.json"), folder.resolve("vault.json"), StandardCopyOption.REPLACE_EXISTING);
+        try (Vault own = Vaults.open(folder, Vaults.options())) {
+            assertEquals(1, own.information().unknownRecords.size());
+            Vault.Verified verified = own.verify(false, null);
+            assertTrue(!verified.sound && !verified.isDamaged && verified.problems.size() == 1);
+            own.acceptRecords();
+            assertTrue(own.verify(false, null).sound);
+        }
+    }
+
+    @Test
+    void aRuleSaysWhichSnapshotsStay() throws Exception {
+        try (Vault own = Vaults.make(place.resolve("ruled"))) {
+            assertEquals(new Retention(0, 24, 30, 0, 12, 0, false), own.retention());
+            assertTrue(own.sharedRetention().isEmpty());
+            for (Retention wrong : List.of(
+                    new Retention(0, 0, 0, 0, 0, 0, true),
+                    new Retention(0, -1, 0, 0, 0, 0, false),
+                    new Retention(1L << 32, 0, 0, 0, 0, 0, false))) {
+                assertEquals(Errno.EINVAL, assertThrows(VaultException.class, () -> own.setRetention(wrong)).errno());
+            }
+            for (Retention rule : List.of(Retention.EVERYTHING, new Retention(1, 2, 3, 4, 5, 6, true))) {
+                own.setRetention(rule);
+                assertEquals(rule, own.retention());
+            }
+            own.setRetention(new Retention(1, 0, 0, 0, 0, 0, true));
+            own.takeSnapshot("");
+            own.takeSnapshot("");
+            assertEquals(1, own.thin().size());
+        }
+    }
+
+    @Test
     void historyIsThinnedAndErased() throws Exception {
         try (Vault own = Vaults.make(place.resolve("erasing"))) {
             Path file = own.path("/secret");
@@ -789,7 +856,9 @@ class LifeTest {
             Files.delete(file);
             assertTrue(own.usage().keptBytes > 0);
             assertEquals(1, own.erase(file, true).files);
-            assertEquals(1, own.erase(file, false).files);
+            Erased erased = own.erase(file, false);
+            assertEquals(List.of(1L, 1L, 0L, 0L), List.of(erased.snapshots, erased.files, erased.sharedBytes, erased.segmentsLeft));
+            assertTrue(erased.bytes >= 100_000);
             assertTrue(own.thin().size() <= 1);
         }
     }

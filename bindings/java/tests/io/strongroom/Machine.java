@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 
 /** Carries out the steps of {@code bindings/conformance.toml}, whose head explains each line. Holds the state of one case. */
 final class Machine implements AutoCloseable {
@@ -471,6 +472,20 @@ final class Machine implements AutoCloseable {
                 return vault.restore(selector, path(step), bytes(step.get("to")));
             case "diff":
                 return vault.differences(selector, null, step.has("path") ? path(step) : new byte[] {'/'});
+            case "set_retention":
+                vault.setRetention(new Retention(
+                        step.path("last").asLong(),
+                        step.path("hourly").asLong(),
+                        step.path("daily").asLong(),
+                        step.path("weekly").asLong(),
+                        step.path("monthly").asLong(),
+                        step.path("yearly").asLong(),
+                        step.path("unnamed").asBoolean()));
+                return null;
+            case "retention":
+                return vault.retention().toString();
+            case "shared_retention":
+                return vault.sharedRetention().map(Retention::toString).orElse("");
             case "thin":
                 return (long) vault.thin().size();
             case "usage":
@@ -516,6 +531,11 @@ final class Machine implements AutoCloseable {
                 return vault.evict(path, null).segments > 0;
             case "bring_back":
                 return vault.bringBack(path, null).segments > 0;
+            case "set_keep_at_most":
+                vault.setKeepAtMost(step.has("bytes") ? OptionalLong.of(step.get("bytes").asLong()) : OptionalLong.empty());
+                return null;
+            case "keep_at_most":
+                return vault.keepAtMost().orElse(0);
             case "away":
                 return vault.information().awayBytes > 0;
             case "pin":

@@ -9,7 +9,7 @@ use strongroom::filesystem::{
 use strongroom::{
     AddKey, CloneContent, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey,
     NewRevision, Operation, Retention, RevisionId, Secret, SeenRecords, Trust, Vault,
-    VerifyOptions, Walk,
+    VerifyOptions, Walk, Whose,
 };
 use strongroom_table::{Step, Value};
 
@@ -414,6 +414,15 @@ impl Machine {
                 .and_then(|rule| vault.thin(&rule.unwrap_or(Retention::DEFAULT)))
                 .map(|gone| Given::Integer(signed(gone.len() as u64)))
                 .map_err(failed),
+            "set_retention" => done(vault.set_retention(&rule(step))),
+            "retention" => {
+                let rule = vault.retention();
+                bytes(rule.map(|rule| shown(&rule.unwrap_or(Retention::DEFAULT))))
+            }
+            "shared_retention" => {
+                let rule = vault.shared_retention();
+                bytes(rule.map(|rule| rule.as_ref().map(shown).unwrap_or_default()))
+            }
             "usage" => boolean(vault.usage().map(|usage| usage.kept_bytes > 0)),
             "erase" => vault
                 .erase(path(), step.flag("trial"))
@@ -457,6 +466,14 @@ impl Machine {
                 let report = vault.bring_back(path.as_deref(), &mut |_| GoOn::Yes);
                 boolean(report.map(|report| report.segments > 0))
             }
+            "set_keep_at_most" => {
+                let limit = step.find("bytes").map(|limit| unsigned(limit.integer()));
+                done(vault.set_keep_at_most(limit))
+            }
+            "keep_at_most" => vault
+                .keep_at_most()
+                .map(|limit| Given::Integer(limit.map_or(0, signed)))
+                .map_err(failed),
             "away" => boolean(vault.information().map(|facts| facts.away_bytes > 0)),
             "pin" => done(vault.pin(step.bytes("path"), &mut |_| GoOn::Yes).map(drop)),
             "unpin" => boolean(vault.unpin(step.bytes("path"))),
@@ -644,6 +661,40 @@ fn operation(step: &Step, path: Vec<u8>) -> Operation {
         },
         other => panic!("{other} is not for transactions"),
     }
+}
+
+fn rule(step: &Step) -> Retention {
+    let count = |name| number(step.integer_or(name, 0));
+    Retention {
+        last: count("last"),
+        hourly: count("hourly"),
+        daily: count("daily"),
+        weekly: count("weekly"),
+        monthly: count("monthly"),
+        yearly: count("yearly"),
+        whose: match step.flag("unnamed") {
+            true => Whose::Unnamed,
+            false => Whose::Scheduled,
+        },
+    }
+}
+
+/// A rule as the table shows it.
+fn shown(rule: &Retention) -> Vec<u8> {
+    let Retention {
+        last,
+        hourly,
+        daily,
+        weekly,
+        monthly,
+        yearly,
+        whose,
+    } = rule;
+    let whose = match whose {
+        Whose::Scheduled => "scheduled",
+        Whose::Unnamed => "unnamed",
+    };
+    format!("{last} {hourly} {daily} {weekly} {monthly} {yearly} {whose}").into_bytes()
 }
 
 fn new_revision(step: &Step) -> NewRevision {
