@@ -10,29 +10,37 @@ use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{
     Error as StoreError, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
-    PutPayload,
+    PutOptions, PutPayload,
 };
 use tokio::runtime::{Builder, Runtime};
 
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
+use crate::lanes::{Carried, Lanes, Patience};
 use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
 use crate::remote::{Created, Listed, Remote};
+use crate::upload::Sent;
 
 /// The longest name of an error, in bytes.
 const CODE_BYTES_MAX: usize = 64;
+
+/// What S3 calls an upload that is too slow, with the status 400.
+const TOO_SLOW: &str = "RequestTimeout";
 
 /// A path in an object store, and what runs the requests.
 pub(crate) struct Cloud {
     store: Box<dyn ObjectStore>,
     below: Path,
+    lanes: Lanes,
     runtime: Runtime,
 }
 
@@ -53,6 +61,7 @@ impl Cloud {
         Ok(Self {
             store,
             below,
+            lanes: Lanes::default(),
             runtime,
         })
     }
@@ -88,11 +97,9 @@ impl Cloud {
     }
 
     fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
-        let payload = PutPayload::from(bytes);
         let path = self.path(name);
-        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
-        match self.runtime.block_on(put) {
-            Ok(_) => Ok(Created::New),
+        match self.runtime.block_on(self.put_often(&path, &bytes)) {
+            Ok(()) => Ok(Created::New),
             Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
                 Ok(Created::AlreadyThere)
             }
@@ -100,6 +107,35 @@ impl Cloud {
                 Err(Error::NoCreateOnly(words_of(&error)))
             }
             Err(error) => Err(explain(error)),
+        }
+    }
+
+    /// Creates an object, again if the line breaks off. If it was created although the answer was lost, it is there already.
+    async fn put_often(&self, path: &Path, bytes: &Bytes) -> object_store::Result<()> {
+        let mut patience = Patience::new(Instant::now(), self.lanes.progress());
+        loop {
+            let lane = self.lanes.take().await;
+            let sent = Sent::default();
+            let mut options = PutOptions::from(PutMode::Create);
+            options.extensions.insert(sent.clone());
+            let payload = PutPayload::from(bytes.clone());
+            let put = self.store.put_opts(path, payload, options).await;
+            let carried = match &put {
+                Ok(_) => Carried::Whole,
+                Err(error) if sent.has_begun() && is_cut(error) => Carried::Part,
+                Err(_) => Carried::Unknown,
+            };
+            lane.end(carried);
+            let error = match (put, carried) {
+                (Ok(_), _) => return Ok(()),
+                (Err(error), Carried::Part) => error,
+                // What could not be sent at all was tried often enough by the crate.
+                (Err(error), _) => return Err(error),
+            };
+            match patience.pause(Instant::now(), self.lanes.progress(), Duration::ZERO) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
         }
     }
 
@@ -261,6 +297,19 @@ pub(crate) fn explain(error: StoreError) -> Error {
     }
 }
 
+/// Whether an upload failed because the line broke off, or was too slow.
+fn is_cut(error: &StoreError) -> bool {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if let Some(inner) = inner.downcast_ref::<HttpError>() {
+            let kind = inner.kind();
+            return matches!(kind, HttpErrorKind::Timeout | HttpErrorKind::Interrupted);
+        }
+        source = inner.source();
+    }
+    code_of(error).as_deref() == Some(TOO_SLOW)
+}
+
 /// What a store means by the name of an error, where its status says something else or nothing.
 fn explain_code(code: &str) -> Option<Error> {
     let refused = |why: &str| Some(Error::Refused(format!("{why} ({code})")));
@@ -271,6 +320,9 @@ fn explain_code(code: &str) -> Option<Error> {
         "RequestTimeTooSkewed" => {
             refused("its clock and the clock of this machine differ too much")
         }
+        TOO_SLOW => Some(Error::Unreachable(format!(
+            "no data arrived there for too long ({code})"
+        ))),
         "QuotaExceeded" | "XMinioAdminBucketQuotaExceeded" => Some(Error::Quota(format!(
             "the quota at the remote is used up ({code})"
         ))),

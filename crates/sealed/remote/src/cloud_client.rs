@@ -5,7 +5,8 @@
 //! Never   gives up an upload that makes progress, however slow the line is, or keeps more than `ANSWER_BYTES_MAX` of the
 //!         answer to an upload
 //!
-//! All requests but uploads are sent by that crate, with its read timeout: see `upload.rs`.
+//! All requests but uploads are sent by that crate, with its read timeout: see `upload.rs`. An upload that broke off is sent again by `cloud.rs`,
+//! and not by that crate: with a new signature, and with fewer beside it.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, Error as StoreError};
 use reqwest::header::{CONTENT_LENGTH, HeaderValue};
-use reqwest::{Client, Method, Request, Url};
+use reqwest::{Client, Method, Request, StatusCode, Url};
 
 use crate::limits::{ANSWER_BYTES_MAX, CONNECT, RATE_MIN, SILENCE};
 use crate::upload::Sent;
@@ -64,13 +65,15 @@ impl HttpService for Service {
         let bytes = body.collect().await?.to_bytes();
         let url = Url::parse(&parts.uri.to_string());
         let url = url.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        let sent = Sent::default();
+        // How much of it was taken, for those who asked for the upload.
+        let sent = parts.extensions.get::<Sent>().cloned().unwrap_or_default();
         let mut request = Request::new(parts.method, url);
         *request.headers_mut() = parts.headers;
         let len = HeaderValue::from(bytes.len());
         request.headers_mut().insert(CONTENT_LENGTH, len);
         *request.body_mut() = Some(sent.body_of(bytes));
         let answer = async {
+            let failed = |error| failed(error, &sent);
             let mut answer = self.uploads.execute(request).await.map_err(failed)?;
             let mut bytes = Vec::new();
             while let Some(piece) = answer.chunk().await.map_err(failed)? {
@@ -84,6 +87,9 @@ impl HttpService for Service {
         let answered = sent.while_moving(answer, self.silence, self.rate_min).await;
         let (answer, bytes) =
             answered.ok_or_else(|| HttpError::new(HttpErrorKind::Timeout, Said::Nothing))??;
+        if answer.status() == StatusCode::REQUEST_TIMEOUT {
+            return Err(HttpError::new(HttpErrorKind::Timeout, Said::Slow));
+        }
         let mut response = HttpResponse::new(HttpResponseBody::from(bytes));
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
@@ -96,15 +102,18 @@ impl HttpService for Service {
 enum Said {
     #[error("it does not answer in time")]
     Nothing,
+    #[error("no data arrived there for too long")]
+    Slow,
     #[error("its answer is too long")]
     TooMuch,
 }
 
-/// As the crate itself sorts them: what failed on the line is tried again.
-fn failed(error: reqwest::Error) -> HttpError {
+/// As the crate itself sorts them, which tries again what failed on the line; but not what had begun.
+fn failed(error: reqwest::Error, sent: &Sent) -> HttpError {
     let kind = match () {
         () if error.is_timeout() => HttpErrorKind::Timeout,
         () if error.is_connect() => HttpErrorKind::Connect,
+        () if sent.has_begun() => HttpErrorKind::Interrupted,
         () if error.is_request() || error.is_body() => HttpErrorKind::Request,
         () => HttpErrorKind::Unknown,
     };

@@ -17,6 +17,7 @@ mod cloud_client;
 mod error;
 mod folder_remote;
 mod inbox_door;
+mod lanes;
 mod limited;
 pub mod limits;
 mod listing;

@@ -11,7 +11,8 @@ pub const ADDRESS_BYTES_MAX: usize = 2048;
 /// The most names that one listing gives.
 pub const LISTED_MAX: usize = 4_000_000;
 
-/// Objects on their way at a time. Each takes the memory of a segment; docs/guide/performance.md states it.
+/// Objects on their way at a time, if the line carries them: fewer go up otherwise (`lanes.rs`). Each takes the memory of a segment;
+/// docs/guide/performance.md states it.
 pub const TRANSFERS: usize = 6;
 
 /// How long making a connection may take.
@@ -26,7 +27,7 @@ pub(crate) const UNSEEN_BYTES: u64 = 4 << 20;
 /// … and so many a second leave on the slowest line that counts.
 pub(crate) const RATE_MIN: u64 = 16 * 1024;
 
-/// How long a request that failed for a passing reason is repeated.
+/// How long a request that failed for a passing reason is repeated; from when on: `lanes.rs`.
 pub(crate) const RETRY: Duration = Duration::from_secs(60);
 
 /// How much is read at once where there is a limit, as the time that it takes: less is smoother, and more requests.

@@ -258,6 +258,17 @@ impl Refusal {
         self.parts().2
     }
 
+    /// Whether the same request may succeed a moment later.
+    pub(crate) const fn is_passing(self) -> bool {
+        use Refusal::{
+            Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow, TooFast, TooMany,
+        };
+        matches!(
+            self,
+            Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash | TooFast | TooMany
+        )
+    }
+
     /// The document that says so.
     #[must_use]
     pub fn problem(self) -> Problem {

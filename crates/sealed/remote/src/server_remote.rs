@@ -24,9 +24,9 @@ use url::Url;
 
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
+use crate::lanes::{Carried, Lanes, Patience};
 use crate::limits::{
-    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOGINS, LOOK_WHILE_WAITING, RATE_MIN, RETRIES, RETRY,
-    RETRY_FIRST, SILENCE,
+    ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOGINS, LOOK_WHILE_WAITING, RATE_MIN, SILENCE,
 };
 use crate::listing::Listing;
 use crate::login::{ChallengeDocument, LoginDocument, PassDocument, Signer};
@@ -44,6 +44,7 @@ pub(crate) struct ServerRemote {
     /// Ends with the vault and a slash.
     base: Url,
     login: Login,
+    lanes: Lanes,
     runtime: Runtime,
 }
 
@@ -113,6 +114,7 @@ impl ServerRemote {
             client: client.map_err(|error| Error::Other(words_of(&error)))?,
             base: base.map_err(cannot)?,
             login,
+            lanes: Lanes::default(),
             runtime,
         })
     }
@@ -186,23 +188,20 @@ impl ServerRemote {
     /// Does `attempt` until it does not fail for a passing reason, or often and long enough.
     fn run_often<T>(&self, attempt: impl AsyncFn() -> Tried<T>) -> std::result::Result<T, Stop> {
         self.runtime.block_on(async {
-            let begun = Instant::now();
-            let mut pause = RETRY_FIRST;
-            for last in 0..=RETRIES {
-                let (error, wait) = match attempt().await {
+            let mut patience = Patience::new(Instant::now(), self.lanes.progress());
+            loop {
+                let (error, least) = match attempt().await {
                     Ok(done) => return Ok(done),
                     Err(Failure::Refused(refusal)) => return Err(Stop::Refused(refusal)),
                     Err(Failure::Final(error)) => return Err(Stop::Error(error)),
-                    Err(Failure::Passing(error)) => (error, pause),
-                    Err(Failure::Later(error, after)) => (error, after.max(pause)),
+                    Err(Failure::Passing(error)) => (error, Duration::ZERO),
+                    Err(Failure::Later(error, after)) => (error, after),
                 };
-                if last == RETRIES || begun.elapsed().saturating_add(wait) > RETRY {
-                    return Err(Stop::Error(error));
+                match patience.pause(Instant::now(), self.lanes.progress(), least) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => return Err(Stop::Error(error)),
                 }
-                tokio::time::sleep(wait).await;
-                pause *= 2;
             }
-            Err(Stop::Error(Error::Unreachable("it does not answer".into())))
         })
     }
 
@@ -227,6 +226,7 @@ impl ServerRemote {
     pub(crate) fn put_at(&self, below: &str, bytes: &Bytes) -> Result<Created> {
         let hash = blake3::hash(bytes).to_hex();
         let created = self.persist(async |pass| {
+            let lane = self.lanes.take().await;
             let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
@@ -236,7 +236,11 @@ impl ServerRemote {
                 .header(HASH_HEADER, hash.as_str())
                 .body(sent.body_of(bytes.clone()));
             let answer = sent.while_moving(request.send(), SILENCE, RATE_MIN).await;
-            refused(answer.ok_or_else(silent)?.map_err(passing)?)
+            let answer = answer.ok_or_else(silent);
+            let answer = answer.and_then(|answer| answer.map_err(passing));
+            let status = answer.as_ref().ok().map(Response::status);
+            lane.end(Carried::of(status, &sent));
+            refused(answer?)
         });
         match created {
             Ok(_) => Ok(Created::New),
@@ -385,7 +389,7 @@ impl From<Stop> for Error {
             | Refusal::InboxFull => Self::Quota(title),
             Refusal::DiskFull => Self::Full,
             Refusal::Kept => Self::Kept,
-            refusal if is_passing(refusal) => Self::Unreachable(title),
+            refusal if refusal.is_passing() => Self::Unreachable(title),
             _ => Self::Other(title),
         }
     }
@@ -529,7 +533,7 @@ fn refused(answer: Response) -> Tried<Response> {
             });
         }
     };
-    Err(match is_passing(refusal) {
+    Err(match refusal.is_passing() {
         true => for_now(Stop::Refused(refusal).into(), &answer),
         false => Failure::Refused(refusal),
     })
@@ -543,15 +547,6 @@ fn for_now(error: Error, answer: &Response) -> Failure {
         }
         _ => Failure::Passing(error),
     }
-}
-
-/// Whether the same request may succeed a moment later.
-const fn is_passing(refusal: Refusal) -> bool {
-    use Refusal::{Busy, DatabaseAway, Failed, Hash, Length, ObjectsAway, Slow, TooFast, TooMany};
-    matches!(
-        refusal,
-        Busy | DatabaseAway | ObjectsAway | Slow | Failed | Length | Hash | TooFast | TooMany
-    )
 }
 
 /// At most `bytes_max` bytes of an answer, and one more if it has more.

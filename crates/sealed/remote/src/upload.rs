@@ -36,6 +36,11 @@ impl Sent {
         Body::wrap_stream(pieces)
     }
 
+    /// Whether anything of it was taken.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
     /// What `send` gives; `None` if nothing of the body was taken for `silence`, and for as long as a line of `rate_min` bytes
     /// a second needs for what the system holds of it.
     pub(crate) async fn while_moving<T>(
@@ -87,7 +92,9 @@ mod tests {
                 }
                 8
             };
+            assert!(!sent.has_begun());
             assert_eq!(sent.while_moving(slow, silence, 1).await, Some(8));
+            assert!(sent.has_begun());
         });
     }
 }

@@ -28,7 +28,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 use reqwest::header::CONTENT_LENGTH;
-use reqwest::{Body, Client, Method, StatusCode};
+use reqwest::{Body, Client, Method, Response, StatusCode};
 use strongroom_remote::Address;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -49,6 +49,16 @@ pub(crate) type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// Files that are asked for, or removed, at once by who looks at all.
 const AT_ONCE: usize = 1000;
+
+/// What stores call it that they, or the bucket, have no space left, whatever the status: Ceph and others, and MinIO.
+const FULL: [&str; 3] = [
+    "QuotaExceeded",
+    "XMinioAdminBucketQuotaExceeded",
+    "XMinioStorageFull",
+];
+
+/// So much of the document of a refusal is looked at, in bytes.
+const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
 /// A place in an object store.
 pub(crate) struct Bucket {
@@ -179,14 +189,9 @@ impl Bucket {
         // Its text would have the address, which is signed.
         let said = |error: reqwest::Error| Error::ObjectsAway(innermost(&error.without_url()));
         let answer = request.send().await.map_err(said)?;
-        match answer.status() {
-            status if status.is_success() => Ok(()),
-            // To come again soon helps nobody.
-            StatusCode::INSUFFICIENT_STORAGE => Err(Error::ObjectsFull),
-            status => Err(Error::ObjectsAway(format!(
-                "it answers an upload with the status {}",
-                status.as_u16()
-            ))),
+        match answer.status().is_success() {
+            true => Ok(()),
+            false => Err(refused(answer).await),
         }
     }
 
@@ -463,6 +468,34 @@ impl Read for Reader {
 
 fn away(error: &StoreError) -> Error {
     Error::ObjectsAway(innermost(error))
+}
+
+/// Why a store does not take an upload.
+async fn refused(mut answer: Response) -> Error {
+    let status = answer.status();
+    // To come again soon helps nobody.
+    if status == StatusCode::INSUFFICIENT_STORAGE {
+        return Error::ObjectsFull;
+    }
+    let mut document = Vec::new();
+    while document.len() < REFUSAL_BYTES_MAX
+        && let Ok(Some(piece)) = answer.chunk().await
+    {
+        let left = REFUSAL_BYTES_MAX - document.len();
+        document.extend_from_slice(&piece[..piece.len().min(left)]);
+    }
+    if says_full(&String::from_utf8_lossy(&document)) {
+        return Error::ObjectsFull;
+    }
+    let status = status.as_u16();
+    Error::ObjectsAway(format!("it answers an upload with the status {status}"))
+}
+
+/// Whether the document of a refusal names one of `FULL` as its error.
+fn says_full(document: &str) -> bool {
+    let begun = document.split_once("<Code>").map(|(_, rest)| rest);
+    let code = begun.and_then(|rest| rest.split_once("</Code>"));
+    code.is_some_and(|(code, _)| FULL.contains(&code.trim()))
 }
 
 /// What failed, from the inside out: the innermost text says most, and has no address with a key. An answer of a store may be a page: its

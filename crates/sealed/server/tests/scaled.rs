@@ -598,15 +598,20 @@ fn who_creates_and_who_removes_one_object_at_once_leave_it_whole_or_gone() {
     );
 }
 
-/// What a store answers that has no space left.
-const FULL: &[u8] =
-    b"HTTP/1.1 507 Insufficient Storage\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+/// What a store answers that does not take an upload.
+fn refusal(status: &str, code: &str) -> String {
+    let document = format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code></Error>");
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{document}",
+        document.len()
+    )
+}
 
 /// Passes connections on to a port of this machine, unless it is cut or rests.
 struct Relay {
     port: u16,
-    /// Uploads get `FULL`, and do not go on.
-    is_full: Arc<AtomicBool>,
+    /// Uploads get this answer, if there is one, and do not go on.
+    refusal: Arc<Mutex<Option<String>>>,
     is_cut: Arc<AtomicBool>,
     rests: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -625,14 +630,14 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Self {
             port: listener.local_addr().unwrap().port(),
-            is_full: Arc::default(),
+            refusal: Arc::default(),
             is_cut: Arc::default(),
             rests: Arc::default(),
             open: Arc::default(),
             requests: Arc::default(),
         };
         let (is_cut, open) = (Arc::clone(&relay.is_cut), Arc::clone(&relay.open));
-        let (rests, is_full) = (Arc::clone(&relay.rests), Arc::clone(&relay.is_full));
+        let (rests, refusal) = (Arc::clone(&relay.rests), Arc::clone(&relay.refusal));
         let requests = Arc::clone(&relay.requests);
         thread::spawn(move || {
             for near in listener.incoming() {
@@ -646,7 +651,7 @@ impl Relay {
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let (rests, requests) = (Arc::clone(&rests), Arc::clone(&requests));
-                    let is_full = Arc::clone(&is_full);
+                    let refusal = Arc::clone(&refusal);
                     thread::spawn(move || {
                         let (mut piece, mut is_refused) = (vec![0; 1 << 16], false);
                         while let Ok(count @ 1..) = from.read(&mut piece) {
@@ -654,10 +659,12 @@ impl Relay {
                                 thread::sleep(Duration::from_millis(5));
                             }
                             requests.fetch_add(heads(&piece[..count]), Ordering::SeqCst);
-                            if is_full.load(Ordering::SeqCst) && piece[..count].starts_with(b"PUT ")
+                            let refusal = refusal.lock().unwrap().clone();
+                            if let Some(refusal) = refusal
+                                && piece[..count].starts_with(b"PUT ")
                             {
                                 is_refused = true;
-                                let _ = from.write_all(FULL);
+                                let _ = from.write_all(refusal.as_bytes());
                             }
                             // The rest of what was refused is read, so that the answer arrives.
                             if is_refused {
@@ -872,7 +879,8 @@ fn a_database_that_is_full_is_said_and_leaves_nothing() {
 }
 
 /// Goal: an object store that is full is said as a full disk is, nothing of the object stays, and it works again. Method: uploads get the
-/// answer of such a store.
+/// answers of such stores, and one of a store that refuses for another reason. Failed before: only the status 507 was full, and the
+/// others away.
 #[test]
 fn an_object_store_that_is_full_is_said_and_leaves_nothing() {
     let Some(mut services) = Services::new() else {
@@ -884,13 +892,31 @@ fn an_object_store_that_is_full_is_said_and_leaves_nothing() {
     let place = Place::on(Some(services), Quota::default());
     let put = |below: &str| place.ask("PUT", below, &said(b"bytes"), b"bytes");
     assert_eq!(put("objects/segments/a").status, 201);
-    relay.is_full.store(true, Ordering::SeqCst);
-    let full = put("objects/segments/b");
-    assert_eq!((full.status, full.code()), (507, "disk-full"));
+    for (status, code, answered, said) in [
+        ("507 Insufficient Storage", "", 507, "disk-full"),
+        (
+            "507 Insufficient Storage",
+            "XMinioStorageFull",
+            507,
+            "disk-full",
+        ),
+        ("403 Forbidden", "QuotaExceeded", 507, "disk-full"),
+        (
+            "400 Bad Request",
+            "XMinioAdminBucketQuotaExceeded",
+            507,
+            "disk-full",
+        ),
+        ("403 Forbidden", "AccessDenied", 503, "objects-away"),
+    ] {
+        *relay.refusal.lock().unwrap() = Some(refusal(status, code));
+        let refused = put("objects/segments/b");
+        assert_eq!((refused.status, refused.code()), (answered, said), "{code}");
+    }
     let there = place.ask("GET", "objects/segments/a", "", b"");
     assert_eq!(there.body, b"bytes");
     assert_settles(&place, 1);
-    relay.is_full.store(false, Ordering::SeqCst);
+    *relay.refusal.lock().unwrap() = None;
     assert_eq!(put("objects/segments/b").status, 201);
     assert_settles(&place, 2);
 }

@@ -291,7 +291,7 @@ fn configured(url: &str, statement: Duration) -> Result<Config> {
     let wrong = |_| {
         Error::Configuration(
             "the URL of the database cannot be used: it has the form postgres://USER:PASSWORD@HOST/DATABASE, with percent signs for \
-             special characters"
+             special characters, or host=HOST user=USER password='PASSWORD' dbname=DATABASE, with \\ before ' and \\"
                 .to_owned(),
         )
     };

@@ -1,0 +1,332 @@
+//! Lets fewer uploads go at a time over a line on which they break off, and more again.
+//!
+//! Takes   an upload that is about to begin, and how the line carried it
+//! Gives   a lane for each attempt; how long to wait until the next one
+//! Never   looks at a clock to decide how many go, or holds a lane between two attempts
+//!
+//! Six uploads share a line. On a slow one each is below the rate that a server asks for, and one that drops often cuts all of them before
+//! one is whole: then none ever arrives. One at a time does.
+//!
+//! Invariants
+//!  (1) So many begin at a time as lanes are open: `TRANSFERS` at most, and one at least.
+//!  (2) When an upload breaks off, half of the lanes stay open that were open when it began: those that break off together count once.
+//!      When `WIDEN_AFTER` have come through since, or since the last lane was opened, one more opens.
+//!  (3) Who waits for a lane gets it before those who come later.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use tokio::sync::Semaphore;
+
+use crate::limits::{RETRIES, RETRY, RETRY_FIRST, TRANSFERS};
+use crate::upload::Sent;
+
+/// More than wait at a time, so that each of them comes through before more than one lane is tried again.
+const WIDEN_AFTER: usize = 8;
+
+const _: () = assert!(WIDEN_AFTER > TRANSFERS);
+
+/// How the line carried an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// It came through.
+    Whole,
+    /// Some of it was sent, and then the line ended, rested, or was too slow.
+    Part,
+    /// Nothing was sent, or the answer is about something else than the line.
+    Unknown,
+}
+
+impl Carried {
+    /// An upload that a server answered with that status, or not at all.
+    pub(crate) fn of(status: Option<StatusCode>, sent: &Sent) -> Self {
+        match status {
+            Some(status) if status.is_success() => Self::Whole,
+            None | Some(StatusCode::REQUEST_TIMEOUT) if sent.has_begun() => Self::Part,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// What the uploads of a remote did until now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// When one ended of which at least a part was sent.
+    moved: Option<Instant>,
+    /// How many came through.
+    whole: u64,
+}
+
+/// The uploads of one remote.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    free: Semaphore,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many may go at a time.
+    open: usize,
+    /// Lanes that are taken or free; more than are open until those that are too many come back.
+    there: usize,
+    in_a_row: usize,
+    progress: Progress,
+}
+
+/// Lets one upload go, once.
+#[derive(Debug)]
+pub(crate) struct Lane<'l> {
+    lanes: &'l Lanes,
+    /// How many were open when it was taken.
+    beside: usize,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self {
+            free: Semaphore::new(TRANSFERS),
+            state: Mutex::new(State {
+                open: TRANSFERS,
+                there: TRANSFERS,
+                in_a_row: 0,
+                progress: Progress::default(),
+            }),
+        }
+    }
+}
+
+impl Lanes {
+    /// A lane, as soon as one is free.                                                                      (1) (3)
+    pub(crate) async fn take(&self) -> Lane<'_> {
+        // Nobody closes the semaphore.
+        if let Ok(free) = self.free.acquire().await {
+            free.forget();
+        }
+        let beside = self.state().open;
+        Lane {
+            lanes: self,
+            beside,
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.state().progress
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whatever panics does not do so in the middle of a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lane<'_> {
+    /// Gives it back, after the line has carried the upload so.                                                  (2)
+    pub(crate) fn end(self, carried: Carried) {
+        let mut state = self.lanes.state();
+        if carried != Carried::Unknown {
+            state.progress.moved = Some(Instant::now());
+        }
+        match carried {
+            Carried::Whole => {
+                state.progress.whole += 1;
+                state.in_a_row += 1;
+                if state.in_a_row >= WIDEN_AFTER && state.open < TRANSFERS {
+                    state.open += 1;
+                    state.in_a_row = 0;
+                    if state.there < state.open {
+                        state.there += 1;
+                        self.lanes.free.add_permits(1);
+                    }
+                }
+            }
+            Carried::Part => {
+                state.in_a_row = 0;
+                state.open = state.open.min((self.beside / 2).max(1));
+                let too_many = state.there.saturating_sub(state.open);
+                state.there -= self.lanes.free.forget_permits(too_many);
+            }
+            Carried::Unknown => {}
+        }
+        // The lane itself takes it when it goes.
+        drop(state);
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        let mut state = self.lanes.state();
+        match state.there > state.open {
+            true => state.there -= 1,
+            false => self.lanes.free.add_permits(1),
+        }
+    }
+}
+
+/// How often, and for how long, a request is made again that fails for a passing reason.
+///
+/// `RETRY` counts from its beginning, or from when an upload to the remote, this one or another, ended of which something was sent: an upload
+/// may take longer than that. `RETRIES` count from when one came through: while others arrive, this one will, too.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    since: Instant,
+    whole: u64,
+    left: usize,
+    pause: Duration,
+}
+
+impl Patience {
+    /// Of a request that begins at `now`.
+    pub(crate) fn new(now: Instant, progress: Progress) -> Self {
+        Self {
+            since: now,
+            whole: progress.whole,
+            left: RETRIES,
+            pause: RETRY_FIRST,
+        }
+    }
+
+    /// How long to wait after it failed at `now`, at least `least`; `None` if that was often or long enough.
+    pub(crate) fn pause(
+        &mut self,
+        now: Instant,
+        progress: Progress,
+        least: Duration,
+    ) -> Option<Duration> {
+        if progress.whole != self.whole {
+            (self.whole, self.left, self.pause) = (progress.whole, RETRIES, RETRY_FIRST);
+        }
+        self.since = progress
+            .moved
+            .map_or(self.since, |moved| moved.max(self.since));
+        self.left = self.left.checked_sub(1)?;
+        let pause = self.pause.max(least);
+        self.pause *= 2;
+        let waited = now.saturating_duration_since(self.since);
+        (waited.saturating_add(pause) <= RETRY).then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    /// All lanes that can be taken now.
+    fn take_all(lanes: &Lanes) -> Vec<Lane<'_>> {
+        std::iter::from_fn(|| lanes.take().now_or_never()).collect()
+    }
+
+    /// Lets `count` uploads come through, one after the other.
+    fn carry(lanes: &Lanes, count: usize) {
+        for _ in 0..count {
+            lanes.take().now_or_never().unwrap().end(Carried::Whole);
+        }
+    }
+
+    #[test]
+    fn uploads_that_break_off_halve_what_goes_at_a_time_and_those_that_arrive_add_one() {
+        let lanes = Lanes::default();
+        for expected in [6, 3, 1, 1] {
+            let taken = take_all(&lanes);
+            assert_eq!(taken.len(), expected);
+            // Together they count once.
+            for lane in taken {
+                lane.end(Carried::Part);
+            }
+        }
+        carry(&lanes, WIDEN_AFTER - 1);
+        assert_eq!(take_all(&lanes).len(), 1);
+        for expected in 2..=TRANSFERS {
+            carry(&lanes, 1);
+            assert_eq!(take_all(&lanes).len(), expected);
+            carry(&lanes, WIDEN_AFTER - 1);
+        }
+        carry(&lanes, 5 * WIDEN_AFTER);
+        assert_eq!(take_all(&lanes).len(), TRANSFERS);
+    }
+
+    #[test]
+    fn an_upload_that_breaks_off_begins_the_count_again() {
+        let lanes = Lanes::default();
+        lanes.take().now_or_never().unwrap().end(Carried::Part);
+        carry(&lanes, WIDEN_AFTER - 1);
+        lanes.take().now_or_never().unwrap().end(Carried::Part);
+        assert_eq!(take_all(&lanes).len(), 1);
+        carry(&lanes, WIDEN_AFTER - 1);
+        assert_eq!(take_all(&lanes).len(), 1);
+    }
+
+    /// Goal: lanes that are closed while uploads are in them go when these end, and no earlier lane comes back. Method: two of six break off,
+    /// then the others end in each way, or are given up.
+    #[test]
+    fn what_is_under_way_when_lanes_close_ends_in_them() {
+        for ending in [Some(Carried::Whole), Some(Carried::Unknown), None] {
+            let lanes = Lanes::default();
+            let mut taken = take_all(&lanes);
+            taken.pop().unwrap().end(Carried::Part);
+            taken.pop().unwrap().end(Carried::Part);
+            assert_eq!(
+                take_all(&lanes).len(),
+                0,
+                "four are under way, and three may be"
+            );
+            for lane in taken {
+                match ending {
+                    Some(ending) => lane.end(ending),
+                    None => drop(lane),
+                }
+            }
+            assert_eq!(take_all(&lanes).len(), 3, "{ending:?}");
+        }
+    }
+
+    /// Failed before: whatever broke off later than a minute after its beginning was not sent again.
+    #[test]
+    fn patience_counts_from_when_something_was_sent_last() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let moved = |seconds| Progress {
+            moved: Some(at(seconds)),
+            whole: 0,
+        };
+        let none = Progress::default();
+        let new = || Patience::new(begun, none);
+        assert_eq!(new().pause(at(61), none, Duration::ZERO), None);
+        let mut patience = new();
+        assert_eq!(
+            patience.pause(at(7200), moved(7200), Duration::ZERO),
+            Some(RETRY_FIRST)
+        );
+        let second = patience.pause(at(7259), moved(7200), Duration::ZERO);
+        assert_eq!(second, Some(RETRY_FIRST * 2));
+        assert_eq!(patience.pause(at(7261), moved(7200), Duration::ZERO), None);
+        // A server that wants to be left alone for too long.
+        let least = Duration::from_secs(59);
+        assert_eq!(new().pause(at(1), none, least), Some(least));
+        assert_eq!(new().pause(at(2), none, least), None);
+        assert_eq!(new().pause(at(2), none, Duration::MAX), None);
+    }
+
+    #[test]
+    fn patience_ends_after_so_many_failures_unless_others_come_through() {
+        let begun = Instant::now();
+        let progress = |whole| Progress {
+            moved: Some(begun),
+            whole,
+        };
+        let mut patience = Patience::new(begun, progress(7));
+        let mut ask = |whole| patience.pause(begun, progress(whole), Duration::ZERO);
+        for whole in [7, 8] {
+            for number in 0..RETRIES {
+                let expected = RETRY_FIRST * (1 << number);
+                assert_eq!(ask(whole), Some(expected), "{number}");
+            }
+        }
+        assert_eq!(ask(8), None);
+        assert_eq!(ask(9), Some(RETRY_FIRST));
+    }
+}
