@@ -32,7 +32,7 @@ host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=env --default-signal timeout --foreground --verbose --kill-after=10 1200"
 
 second_lane() {
-    cargo test "${with_ledger[@]}"
+    cargo test "${with_ledger[@]}" --no-fail-fast
     tools/bindings_python.sh test
     tools/bindings_java.sh test
 }
@@ -45,7 +45,7 @@ set +m
 trap 'kill -- -"$second" 2>/dev/null || true; rm -f "$log"' EXIT
 # With PostgreSQL and an S3 server for the tests of several instances of the server. Where PostgreSQL is missing, it says that they are skipped.
 first_code=0
-tools/server_test.py with cargo test "${tests[@]}" || first_code=$?
+tools/server_test.py with cargo test "${tests[@]}" --no-fail-fast || first_code=$?
 second_code=0
 wait "$second" || second_code=$?
 cat "$log"

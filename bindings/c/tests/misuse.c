@@ -644,6 +644,8 @@ static void waiting(void)
     sr_keys keys;
     sr_names damaged;
     MUST(sr_backup(vault, place("elsewhere"), NULL, NULL) >= 0 && sr_close(vault) == 0);
+    /* From now on it is a vault of its own. */
+    MUST(unlink(place("elsewhere/backup")) == 0);
     MUST(sr_make_key_file(&more) == 0);
     sr_secret added = { SR_KEY_FILE, more.data, more.len };
     MUST(sr_keys_open(place("elsewhere"), &key, &how, &keys) == 0);

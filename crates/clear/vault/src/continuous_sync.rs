@@ -538,7 +538,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::prune::Pruning;
-    use crate::push::Look;
+    use crate::remote_log::Look;
     use crate::{CLONED_FROM, CloneOptions, CreateOptions, FileOptions, OpenOptions};
 
     /// What was asked of a remote.

@@ -96,6 +96,7 @@ mod receive;
 #[doc(hidden)]
 pub mod records;
 mod recovery;
+mod remote_log;
 mod remote_status;
 mod remote_turn;
 mod remotes;

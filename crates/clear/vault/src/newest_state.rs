@@ -22,7 +22,7 @@ use strongroom_sync::{
 
 use crate::clock::now_s;
 use crate::own_login::OwnLogin;
-use crate::remotes::{headers_at, newest_number};
+use crate::remote_log::{headers_at, newest_number};
 use crate::{Error, Result};
 
 /// Headers that are tried, from the newest on: the newest may have been cut off.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use strongroom_remote::Remote;
 
 use crate::prune::{PruneReport, Pruning, UNNAMED_MAX};
-use crate::push::{Look, PushReport};
+use crate::push::PushReport;
+use crate::remote_log::Look;
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::remote::{RemoteFields, RemoteRequest};

@@ -30,8 +30,9 @@ use crate::incoming::{
 };
 use crate::newest_state::headers_by_records;
 use crate::prune::Pruning;
-use crate::push::{Look, PushReport};
-use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
+use crate::push::PushReport;
+use crate::remote_log::{Look, check_for_gap, headers_at};
+use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::member::short;

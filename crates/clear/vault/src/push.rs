@@ -30,7 +30,8 @@ use crate::folder::Folder;
 use crate::limits::PUSH_PAGE;
 use crate::outgoing::read_object;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
-use crate::remotes::{RemoteProgress, check_for_gap, go_on, headers_at};
+use crate::remote_log::{Look, check_for_gap, headers_at};
+use crate::remotes::{RemoteProgress, go_on};
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
     NamedFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
@@ -58,17 +59,6 @@ const LOOK_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes of segments that a push right behind a pull sends without asking whether another device published in between: if its keys were
 /// replaced there, so much goes up for nothing.
 const UNASKED_BYTES_MAX: u64 = 1 << 20;
-
-/// What is known of the log of a remote when a push begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// Nothing: what is behind the last publication that is known is listed.
-    Lists,
-    /// Nothing, and a listing may lack what came just now: the next publication is asked for by its name.
-    Asks,
-    /// A pull that began at that moment found that publication to be the last, and to be what it was.
-    Known { last: u64, at: Moment },
-}
 
 /// What a push did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,8 @@ use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{header_name, object_hash, publication_name};
 
 use crate::folder::Folder;
-use crate::remotes::{headers_at, is_unreachable, newest_number, vault_id};
+use crate::remote_log::{headers_at, newest_number};
+use crate::remotes::{is_unreachable, vault_id};
 use crate::request::Request;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::RemoteRequest;

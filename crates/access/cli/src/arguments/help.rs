@@ -505,10 +505,9 @@ pub(crate) fn conflicts_keep() -> String {
 pub(crate) fn verify() -> String {
     format!(
         "The command compares the tables of the database with each other, opens (decrypts) every sealed block, and computes every checksum. \
-         For each damaged file it prints which bytes are damaged, and in which snapshots. It works while the vault is mounted. Ctrl-C \
-         stops it, and --resume continues. --structure takes moments: it finds tables that disagree, and reads no content. Content that is only at \
-         remotes is never read; the command says how much that is. A change of keys or devices that another copy of the vault made is no damage: \
-         until you accept it here, the command reports it, and ends with 16 if nothing is damaged.\n\n{}",
+         For each damaged file it prints which bytes are damaged, and in which snapshots. It works while the vault is mounted. Ctrl-C stops \
+         it, and --resume continues. --structure takes moments: it finds tables that disagree, and reads no content. Content that is only at \
+         remotes is never read; its size is printed. Changes of keys or devices that you have not accepted are no damage: the exit code is 16.\n\n{}",
         example(&[
             "strongroom verify photos",
             "strongroom verify --structure photos",
