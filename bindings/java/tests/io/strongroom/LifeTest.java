@@ -811,6 +811,8 @@ class LifeTest {
         try (Vault own = Vaults.make(folder)) {
             own.backup(elsewhere, null);
         }
+        // From now on it is a vault of its own.
+        Files.delete(elsewhere.resolve("backup"));
         try (Secret key = Secret.keyFile(place.resolve("waiting.key"));
                 Keys keys = Keys.open(elsewhere, key, Vaults.options())) {
             keys.addRecoveryCode("elsewhere");

@@ -554,7 +554,7 @@ final class Machine implements AutoCloseable {
 
     private Object ofFile(JsonNode step, VaultFile file) throws IOException {
         long offset = step.path("offset").asLong();
-        byte[] data = step.has("data") ? bytes(step.get("data")) : new byte[step.path("len").isInt() ? step.get("len").asInt() : 0];
+        byte[] data = step.has("data") ? bytes(step.get("data")) : new byte[step.path("len").isInt() ? Math.max(0, step.get("len").asInt()) : 0];
         switch (step.get("op").asText()) {
             case "name_file":
                 file.name(path(step));
