@@ -26,6 +26,7 @@ mod trees;
 mod types;
 mod upkeep;
 
+pub use blocks::erased::segment_without_file;
 pub use blocks::proof::Proof;
 pub use core::durability::DurableState;
 pub use core::intents::{Replay, ReplayFault};

@@ -23,11 +23,12 @@ use strongroom_metadata::{BlockNumber, InodeId, Reads};
 use crate::blocks::Blocks;
 use crate::content::{Content, ExtentTrie};
 use crate::entry::{Body, Entry};
-use crate::erasures::{ERASURES, Erasures};
+use crate::erasures::{ERASURES, ErasureNote, Erasures};
 use crate::error::Error;
 use crate::limits::{ERASURES_AT_ONCE, PAGE_ROWS};
 use crate::node::{entries_of_block, names_of_block};
 use crate::read::Tree;
+use crate::revision::Revision;
 use crate::trie::{Node, Ref};
 
 /// What was erased, or would be.
@@ -61,9 +62,9 @@ type File = (InodeId, u64);
 #[derive(Clone, Copy, Debug)]
 pub struct Noted<'a> {
     /// The id of the erasure.
-    pub id: u64,
+    pub(crate) id: u64,
     /// The snapshots here that the other device knew.
-    pub known: &'a HashSet<[u8; 32]>,
+    pub(crate) known: &'a HashSet<[u8; 32]>,
 }
 
 /// What is to be erased.
@@ -102,7 +103,7 @@ pub fn to_erase<B: Blocks>(
 ///
 /// # Errors
 /// Of each those of what is at its path, and of all together as `to_erase`.
-pub fn to_erase_each<B: Blocks>(
+fn to_erase_each<B: Blocks>(
     blocks: &B,
     reads: &Reads,
     targets: &[Target<'_>],
@@ -168,6 +169,29 @@ pub fn to_erase_each<B: Blocks>(
         erasure.blocks.sort_unstable();
     }
     Ok(each)
+}
+
+/// The same for erasures that the tree notes, at most `ERASURES_AT_ONCE`; `had`: the snapshots that are kept.
+///
+/// # Errors
+/// As `to_erase_each`.
+pub fn to_erase_noted<'r, B: Blocks>(
+    blocks: &B,
+    reads: &Reads,
+    notes: &[ErasureNote],
+    had: impl Iterator<Item = &'r Revision> + Clone,
+) -> Result<Vec<Result<Erasure, B::Error>>, B::Error> {
+    let known_by = |note: &ErasureNote| -> HashSet<[u8; 32]> {
+        let known = had.clone().filter(|revision| note.knew(revision));
+        known.map(|revision| revision.id.0).collect()
+    };
+    let known: Vec<HashSet<[u8; 32]>> = notes.iter().map(known_by).collect();
+    let targets = notes.iter().zip(&known).map(|(note, known)| Target {
+        path: &note.path,
+        noted: Some(Noted { id: note.id, known }),
+    });
+    let targets: Vec<Target<'_>> = targets.collect();
+    to_erase_each(blocks, reads, &targets)
 }
 
 /// What goes through all nodes of all trees.

@@ -39,7 +39,7 @@ pub use content::{Content, Extent};
 pub use delta::{Delta, Name, NodeId, delta};
 pub use diff::{PathDifference, Side, differences, has_same};
 pub use entry::{Body, Entry, Xattrs};
-pub use erase::{ErasedContent, Erasure, Noted, Target, to_erase, to_erase_each};
+pub use erase::{ErasedContent, Erasure, Noted, Target, to_erase, to_erase_noted};
 pub use erasures::{ERASURES, ErasureNote, Erasures};
 pub use error::{Error, Result};
 pub use held_alone::{Usage, each_held_alone, held_alone, usage};

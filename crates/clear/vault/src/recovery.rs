@@ -5,6 +5,7 @@
 //! Never   is needed for a sound vault, or removes a file that it cannot explain
 //! Spec    spec/7-recovery.md
 
+mod erased;
 mod explain;
 pub(crate) mod from_remotes;
 mod header_files;

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use strongroom::filesystem::{AllocateMode, NodeKind, XattrMode};
+use strongroom::filesystem::{AllocateMode, Error as FileError, NodeKind, XattrMode};
 use strongroom::{
     Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions, RecoverOptions,
     RecoverReport, Vault, VerifyOptions, recover,
@@ -400,6 +400,59 @@ fn removing_a_snapshot_whose_content_was_lost_costs_no_living_file() {
     vault.compact().unwrap();
     assert!(vault.read("/again").unwrap() == lost);
     assert_sound(&vault);
+}
+
+/// Goal: what was erased is not lost with the database, if the newest snapshot notes it; other content that is nowhere is. Method: a vault
+/// with a remote, which notes erasures for other devices, and one without; in both a segment with other content goes, too.
+/// Failed before: the erased content was counted as lost in both.
+#[test]
+fn content_that_was_erased_is_not_lost_with_the_database() {
+    for has_remote in [true, false] {
+        let (place, vault) = Place::new();
+        if has_remote {
+            let remote = place.directory.path().join("remote");
+            std::fs::create_dir(&remote).unwrap();
+            let address = format!("folder:{}", remote.display());
+            vault.add_remote("stick", &address).unwrap();
+        }
+        vault.write("/lost", content(2 << 20, 61)).unwrap();
+        vault.compact().unwrap();
+        let segment = place.segments().pop().unwrap();
+        vault.write("/secret", content(400_000, 62)).unwrap();
+        take(&vault, "one");
+        vault.remove_file("/lost").unwrap();
+        vault.remove_file("/secret").unwrap();
+        let erased = vault.erase("/secret", false).unwrap();
+        assert!(erased.bytes >= 400_000, "{erased:?}");
+        take(&vault, "two");
+        vault.close().unwrap();
+        let is_erased = |vault: &Vault, name: &str| {
+            let read = vault.read(format!("/.history/t:one/{name}"));
+            matches!(read, Err(Error::File(FileError::Erased { .. })))
+        };
+        let missing = |report: &RecoverReport| report.missing_blocks;
+        remove_database(&place.folder());
+        let report = place.recover();
+        assert!(report.damages.is_empty(), "{report:?}");
+        let of_secret = missing(&report);
+        assert_eq!(of_secret == 0, has_remote, "{report:?}");
+        let vault = place.open();
+        assert_eq!(is_erased(&vault, "secret"), has_remote);
+        assert!(vault.read("/.history/t:one/lost").is_ok());
+        if has_remote {
+            assert_sound(&vault);
+        }
+        vault.close().unwrap();
+        remove_database(&place.folder());
+        std::fs::remove_file(&segment).unwrap();
+        let report = place.recover();
+        // As many blocks as 2 MiB have.
+        assert_eq!(missing(&report), of_secret + 32, "{report:?}");
+        let vault = place.open();
+        assert_eq!(is_erased(&vault, "secret"), has_remote);
+        assert!(!is_erased(&vault, "lost"));
+        assert!(vault.read("/.history/t:one/lost").is_err());
+    }
 }
 
 /// Goal: a node that was lost with the database counts what it names once it is back. Method: a bit of a node is flipped, the database

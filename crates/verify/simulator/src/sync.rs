@@ -32,6 +32,8 @@
 //! (11) What a device erased, and has published, no snapshot of any device gives back at the end, nor do the segments of a device once it was
 //!      compacted, nor those of the remote; at a server, and where an older copy of a folder was used, only (12) is asked.
 //! (12) No snapshot lost other content by an erasure.
+//! (13) What was erased keeps no device from being cloned, with content or on demand, and no clone says that it is lost; where an older copy
+//!      of a folder was used, it may say so.
 
 mod asked;
 mod command;

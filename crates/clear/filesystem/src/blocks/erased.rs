@@ -54,7 +54,10 @@ pub(crate) fn refuse_erased(
 }
 
 /// The row of a segment that has no file, made when it is first needed.
-pub(crate) fn segment_without_file(
+///
+/// # Errors
+/// Of the store.
+pub fn segment_without_file(
     writer: &mut Transaction<'_>,
     id: &SegmentId,
     epoch: Epoch,

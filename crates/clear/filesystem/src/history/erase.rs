@@ -9,15 +9,13 @@
 //!  (1) What another device noted is erased once: its id is kept from then on, as long as the note is there.        [6.11.8]
 //!  (2) An erasure that was interrupted is finished before anything else is erased.                              [6.11.6]
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use strongroom_format::FormatError;
 use strongroom_format::limits::sealed_len;
 use strongroom_history::limits::ERASURES_AT_ONCE;
 use strongroom_history::{
-    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Noted, Revision,
-    Target,
+    self as history, ERASURES, ErasedContent, Erasure, ErasureNote, Erasures, Revision, Target,
 };
 use strongroom_metadata::{ERASED_SEGMENT, InodeId, Place};
 
@@ -185,20 +183,11 @@ impl Filesystem {
         notes: &[ErasureNote],
         had: &[Arc<Revision>],
     ) -> Result<Vec<Result<Erasure>>> {
-        let known_by = |note: &ErasureNote| -> HashSet<[u8; 32]> {
-            let known = had.iter().filter(|revision| note.knew(revision));
-            known.map(|revision| revision.id.0).collect()
-        };
-        let known: Vec<HashSet<[u8; 32]>> = notes.iter().map(known_by).collect();
-        let targets = notes.iter().zip(&known).map(|(note, known)| Target {
-            path: &note.path,
-            noted: Some(Noted { id: note.id, known }),
-        });
-        let targets: Vec<Target<'_>> = targets.collect();
+        let had = had.iter().map(|one| &**one);
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        let mut found = history::to_erase_each(&engine.trees(), &state, &targets)?;
+        let mut found = history::to_erase_noted(&engine.trees(), &state, notes, had)?;
         for one in &mut found {
             // No snapshot here has it, or the path is none: no later try would do more.
             if let Err(Error::NotFound | Error::InvalidArgument(_)) = one {

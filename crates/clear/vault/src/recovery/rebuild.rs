@@ -1,7 +1,7 @@
 //! Rebuilds the rows of a vault from its snapshots and its segments.
 //!
 //! Takes   an empty metadata store, an inventory, and the revisions that could be read
-//! Gives   rows that agree with one another and with the segments; a list of the losses, by path and bytes
+//! Gives   rows that agree with one another and with the segments; a list of the losses, by path and bytes, without what was erased
 //! Never   shows zeros where bytes are lost: such a range refers to a block that does not open
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use strongroom_crypto::Random;
-use strongroom_filesystem::LOST_SEGMENT;
+use strongroom_filesystem::{LOST_SEGMENT, segment_without_file};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::{BlockId, Epoch};
 use strongroom_history::{self as history, Body, Entry, Revision, Salvage, Survey};
@@ -44,7 +44,7 @@ pub(crate) struct Rebuilt {
     pub(crate) nodes: u64,
     /// Bytes of content of the living state.
     pub(crate) bytes: u64,
-    /// Blocks that snapshots name and that are nowhere.
+    /// Blocks that snapshots name and that are nowhere, without those that were erased.
     pub(crate) missing: u64,
     /// Files of the living state of which it is not known where all of their content was.
     pub(crate) unlisted: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Work<'a, 'b> {
     pub(crate) given: Rebuilding<'a>,
     pub(crate) writer: Transaction<'b>,
     pub(crate) segments: Vec<SegmentNumber>,
-    lost_segment: Option<SegmentNumber>,
+    pub(crate) lost_segment: Option<SegmentNumber>,
     pub(crate) numbers: HashMap<BlockId, BlockNumber>,
     /// How often trees of snapshots name blocks that are lost.
     pub(crate) missing: HashMap<BlockId, u32>,
@@ -130,6 +130,8 @@ impl<'a> Rebuilding<'a> {
         if work.given.unnamed == Unnamed::LostAndFound {
             work.unnamed()?;
         }
+        work.writer.commit()?;
+        work.erased(&kept)?;
         work.writer.commit()?;
         Ok(work.result)
     }
@@ -491,13 +493,8 @@ impl Work<'_, '_> {
         let segment = match self.lost_segment {
             Some(segment) => segment,
             None => {
-                let segment = self
-                    .writer
-                    .insert_segment(&LOST_SEGMENT, self.given.epoch)?;
-                let len = sealed_len(BLOCK_BYTES_MAX) as u64;
-                self.writer.set_committed_len(segment, len)?;
-                self.writer
-                    .set_segment_state(segment, SegmentState::Finished)?;
+                let epoch = self.given.epoch;
+                let segment = segment_without_file(&mut self.writer, &LOST_SEGMENT, epoch)?;
                 self.lost_segment = Some(segment);
                 segment
             }

@@ -42,7 +42,8 @@ pub struct RecoverReport {
     pub renamed: u64,
     /// Files of the vault folder that are damaged, or not of this vault.
     pub files: Vec<FileProblem>,
-    /// Blocks that snapshots name and that are nowhere: lost with what the living state has of them, or erased on another device.
+    /// Blocks that snapshots name and that are nowhere, without those that were erased by what the tree of the newest snapshot notes. Where
+    /// nothing was noted, erased ones are among them.
     pub missing_blocks: u64,
     /// Files with content that no snapshot names, in `lost+found`, and their bytes.
     pub unnamed: (u64, u64),

@@ -5,8 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use strongroom::filesystem::{Error as FileError, RenameMode, XattrMode};
-use strongroom::{Error, GoOn, Links, NewRevision, OpenOptions, Removal, SystemRandom, Vault};
+use strongroom::{
+    CLONED_FROM, CloneContent, CloneOptions, CloneReport, Error, FileOptions, GoOn, Links, Loss,
+    NewRevision, OpenOptions, Removal, SystemRandom, Vault, clone,
+};
 use strongroom_format::hex;
+use strongroom_format::publication::Publication;
 use strongroom_sync::{object_hash, publication_name, seal_publication};
 
 use crate::support::content;
@@ -592,4 +596,181 @@ fn where_nothing_is_to_be_removed_erased_content_stays_at_the_remote() {
     assert!(holds(&remote(&devices), &sample));
     devices.sync(0);
     assert!(!holds(&remote(&devices), &sample));
+}
+
+fn clone_as(
+    devices: &Devices,
+    name: &str,
+    content: CloneContent,
+) -> Result<(CloneReport, Vault), Error> {
+    let folder = devices.place.directory.path().join(name);
+    let secret = &devices.place.secret;
+    let options = CloneOptions {
+        content,
+        ..CloneOptions::default()
+    };
+    let report = clone(&devices.address(), &folder, secret, options, &mut |_| {
+        GoOn::Yes
+    })?;
+    let vault = Vault::open(folder, secret.clone(), OpenOptions::default())?;
+    Ok((report, vault))
+}
+
+/// Longer than a segment: the first segment with it has nothing else.
+const LONG: usize = 17 << 20;
+
+/// Publishes, as the second device, that no long segment is live any more: those have only content.
+fn retire_long_segments(devices: &Devices) {
+    let log = log(devices);
+    let last = log.all.last().unwrap();
+    let retired = log.all.iter().flat_map(|one| &one.body.retired_segments);
+    let retired: BTreeSet<[u8; 32]> = retired.copied().collect();
+    let long = log.all.iter().flat_map(|one| &one.body.segments);
+    let long = long.filter(|one| one.len > 8 << 20 && !retired.contains(&one.hash));
+    let long: BTreeSet<[u8; 32]> = long.map(|one| one.hash).collect();
+    assert!(!long.is_empty());
+    let body = Publication {
+        number: last.body.number + 1,
+        link: last.id,
+        device: log.signer.device(),
+        sequence: 1_000,
+        segments: Vec::new(),
+        revisions: Vec::new(),
+        retired_segments: long.into_iter().collect(),
+        retired_revisions: Vec::new(),
+        ..last.body.clone()
+    };
+    let object = remote(devices).join(publication_name(body.number).as_str());
+    let sealed = seal_publication(body, &log.signer, &log.sealer, &SystemRandom).unwrap();
+    fs::write(object, sealed).unwrap();
+}
+
+fn is_refused_on_demand(devices: &Devices, name: &str) -> bool {
+    let cloned = clone_as(devices, name, CloneContent::AtRemote);
+    matches!(&cloned, Err(Error::RemoteUntrue(why)) if why.contains("without --on-demand"))
+}
+
+/// Bytes that a clone names as lost, all of them of that file.
+fn lost_bytes(report: &CloneReport, path: &str) -> u64 {
+    let damages = report.made.damages.iter();
+    let bytes = damages.map(|damage| match damage.what {
+        Loss::Content(start, end) if damage.path == path.as_bytes() => end - start,
+        _ => panic!("{damage:?}"),
+    });
+    bytes.sum()
+}
+
+/// Goal: erased content is not lost for a device that is cloned later, on demand or not; other content that is lost is named, and no clone
+/// leaves content at a remote that lacks some of it. Method: a snapshot has a file that was erased, and another one that is there still;
+/// then the segment of that one is not live any more. Failed before: a clone on demand was refused, and a full one counted the blocks of
+/// the erased file as lost.
+#[test]
+fn what_was_erased_is_not_lost_for_a_clone_and_what_is_lost_beside_it_is() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/other", content(LONG, 6)).unwrap();
+    });
+    publish_secret(&devices);
+    erase_secret(&devices.vaults[0]);
+    devices.settle();
+    for (name, how) in [
+        ("here", CloneContent::Here),
+        ("away", CloneContent::AtRemote),
+    ] {
+        let (report, vault) = clone_as(&devices, name, how).unwrap();
+        assert_eq!(report.made.missing_blocks, 0, "{name}: {report:?}");
+        assert!(report.made.is_whole(), "{name}: {report:?}");
+        assert_eq!(report.away.bytes > 0, how == CloneContent::AtRemote);
+        assert!(is_erased(&vault, "both"), "{name}");
+        assert!(vault.read("/.history/t:both/other").unwrap() == content(LONG, 6));
+        assert_eq!(tree(&vault), tree(&devices.vaults[0]));
+        let check = vault.check().unwrap();
+        assert!(check.problems.is_empty(), "{name}: {check:?}");
+        vault.close().unwrap();
+    }
+    retire_long_segments(&devices);
+    assert!(is_refused_on_demand(&devices, "refused"));
+    let (report, vault) = clone_as(&devices, "lacking", CloneContent::Here).unwrap();
+    let lost = lost_bytes(&report, "/other");
+    assert!(lost > 8 << 20, "{report:?}");
+    // All of its blocks are as long as they can be. None of the erased file is counted.
+    assert_eq!(report.made.missing_blocks * 65_536, lost, "{report:?}");
+    assert!(is_erased(&vault, "both"));
+    let read = vault.read("/other").unwrap_err();
+    assert!(
+        !matches!(read, Error::File(FileError::Erased { .. })),
+        "{read:?}"
+    );
+}
+
+/// Goal: content that a file of now has is lost if it is nowhere, whatever the tree says of an erasure. Method: one device renames a file that
+/// another one erases, so that both have it; then its segment is not live any more. It bounds the test above.
+#[test]
+fn content_of_a_file_of_now_is_lost_and_not_erased() {
+    let rename = |two: &Vault| two.rename("/f", "/g", RenameMode::NoReplace).unwrap();
+    let devices = erased_beside(LONG, rename);
+    devices.settle();
+    retire_long_segments(&devices);
+    assert!(is_refused_on_demand(&devices, "refused"));
+    let (report, vault) = clone_as(&devices, "lacking", CloneContent::Here).unwrap();
+    let lost = lost_bytes(&report, "/g");
+    assert!(lost > 8 << 20, "{report:?}");
+    assert_eq!(report.made.missing_blocks * 65_536, lost, "{report:?}");
+    let read = vault.read("/g").unwrap_err();
+    assert!(
+        !matches!(read, Error::File(FileError::Erased { .. })),
+        "{read:?}"
+    );
+}
+
+/// Goal: unless the tree notes an erasure, no content that is nowhere counts as erased. Method: a file that only a snapshot has, and whose
+/// segment is not live any more. It bounds the tests above.
+#[test]
+fn what_nobody_erased_is_lost_for_a_clone() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/secret", content(LONG, 6)).unwrap();
+        tagged(vault, "both");
+    });
+    devices.vaults[0].remove_file("/secret").unwrap();
+    devices.settle();
+    retire_long_segments(&devices);
+    assert!(is_refused_on_demand(&devices, "refused"));
+    let (report, vault) = clone_as(&devices, "lacking", CloneContent::Here).unwrap();
+    assert!(report.made.missing_blocks > 100, "{report:?}");
+    assert!(!is_erased(&vault, "both"));
+    assert!(in_snapshot(&vault, "both").is_err());
+}
+
+/// Goal: a clone on demand erases what the remote still has of erased content, and does without the rest. Method: a device publishes a tree
+/// that notes an erasure before it carries it out; of the two segments with the content the long one is not live any more.
+/// Failed before: the clone was refused.
+#[test]
+fn a_clone_on_demand_erases_what_is_left_of_erased_content() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/secret", content(LONG, 6)).unwrap();
+        tagged(vault, "both");
+    });
+    devices.settle();
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    one.remove_file("/secret").unwrap();
+    one.erase("/secret", false).unwrap();
+    let noted = one.xattr("/", Links::Stay, ERASURES).unwrap();
+    two.remove_file("/secret").unwrap();
+    two.set_xattr("/", Links::Stay, ERASURES, noted, XattrMode::Set)
+        .unwrap();
+    two.push(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    assert!(in_snapshot(two, "both").is_ok());
+    retire_long_segments(&devices);
+    let (report, vault) = clone_as(&devices, "away", CloneContent::AtRemote).unwrap();
+    assert_eq!(report.made.missing_blocks, 0, "{report:?}");
+    let path = "/.history/t:both/secret";
+    let file = vault.open_file(path, FileOptions::new().read()).unwrap();
+    for at in [0, LONG as u64 - 1] {
+        let read = file.read_at(&mut [0], at);
+        assert!(
+            matches!(read, Err(Error::File(FileError::Erased { .. }))),
+            "{at}: {read:?}"
+        );
+    }
 }

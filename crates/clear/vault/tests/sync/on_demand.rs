@@ -375,22 +375,3 @@ fn devices_come_to_rest() {
     }
     devices.assert_same();
 }
-
-/// Goal: what a snapshot names and no segment is said to have is no content that stays away: nobody can tell it from what a remote hides.
-#[test]
-fn what_was_erased_wants_a_clone_with_content() {
-    let mut devices = Devices::new(1, |vault| {
-        fill(vault);
-        vault.write("/secret", content(400_000, 77)).unwrap();
-    });
-    let vault = &devices.vaults[0];
-    vault.remove_file("/secret").unwrap();
-    vault.erase("/secret", false).unwrap();
-    devices.sync(0);
-    let refused = try_add(&mut devices, 1);
-    let is_it =
-        matches!(&refused, Err(Error::RemoteUntrue(why)) if why.contains("without --on-demand"));
-    assert!(is_it, "{refused:?}");
-    devices.add(1);
-    assert_eq!(tree(&devices.vaults[1]), tree(&devices.vaults[0]));
-}

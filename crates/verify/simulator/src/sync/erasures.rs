@@ -1,7 +1,7 @@
 //! Devices erase contents, each of which is the only one of a file of its own.
 //!
 //! Takes   a history
-//! Gives   a description of the event; the first violation of the rules (11) and (12) in the head of `sync.rs`
+//! Gives   a description of the event; the first violation of the rules (11) to (13) in the head of `sync.rs`
 //! Never   erases what other steps change: what comes back then, and why, is tried in vault/tests/sync/erased.rs
 //! Spec    spec/6-history.md, section 6.11
 
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use strongroom::filesystem::{Error as FileError, NodeKind};
-use strongroom::{Error, GoOn, NewRevision};
+use strongroom::{CloneContent, CloneReport, Error, GoOn, NewRevision};
 use strongroom_format::Kind;
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
@@ -211,7 +211,29 @@ impl History<'_> {
         for _ in &gone {
             self.story.count(Counted::Erased);
         }
-        Ok(())
+        self.judge_clone_on_demand()
+    }
+
+    /// (13): snapshots name erased content now, and a new device that wants no content gets them all the same. Nothing may follow at this
+    /// remote, which keeps from now on what that device needs; at a server the steps clone on demand, too.
+    fn judge_clone_on_demand(&self) -> Result<(), String> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let folder = self.place.join("on demand");
+        let cloned = self.clone_into(&folder, CloneContent::AtRemote);
+        let report = cloned.map_err(|error| format!("(13): a clone on demand: {error}"))?;
+        self.lacks_nothing(&report)
+    }
+
+    /// (13), of what a clone says.
+    pub(crate) fn lacks_nothing(&self, report: &CloneReport) -> Result<(), String> {
+        match report.made.missing_blocks {
+            blocks if blocks > 0 && !self.story.has_older_copy() => {
+                Err(format!("(13): a clone says that {blocks} blocks are lost"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is to be gone for good. What an older copy of a folder brought back is not.

@@ -452,7 +452,8 @@ impl History<'_> {
         let number = self.devices.len();
         let folder = self.place.join(format!("newcomer{number}"));
         let cloned = self.clone_into(&folder, CloneContent::Here);
-        cloned.map_err(|error| format!("(5): a newcomer cannot clone: {error}"))?;
+        let report = cloned.map_err(|error| format!("(5): a newcomer cannot clone: {error}"))?;
+        self.lacks_nothing(&report)?;
         let clock = self.clock();
         let newcomer = Device::new(number, folder, CLONED_FROM, clock, &self.key);
         let newcomer = newcomer.map_err(|error| format!("(5): a newcomer's vault: {error}"))?;

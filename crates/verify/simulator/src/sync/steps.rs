@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::{
-    CLONED_FROM, CloneContent, CloneOptions, Error, EvictReport, GoOn, Guessable, Keys,
-    NewRevision, SyncReport, Vault, clone,
+    CLONED_FROM, CloneContent, CloneOptions, CloneReport, Error, EvictReport, GoOn, Guessable,
+    Keys, NewRevision, SyncReport, Vault, clone,
 };
 use strongroom_remote::testing::{Fate, Line, Verb};
 
@@ -377,14 +377,15 @@ impl History<'_> {
         };
         let cloned = self.clone_into(&folder, content);
         self.plan(None);
-        match cloned {
+        let report = match cloned {
             Err(error) if error.to_string().contains("the line was cut") => {
                 self.story.count(Counted::Faults);
                 let again = self.clone_into(&folder, content);
-                again.map_err(|error| format!("(1): a clone goes on: {error}"))?;
+                again.map_err(|error| format!("(1): a clone goes on: {error}"))?
             }
             cloned => cloned.map_err(|error| format!("(1): a clone: {error}"))?,
-        }
+        };
+        self.lacks_nothing(&report)?;
         let clock = self.clock();
         let device = Device::new(number, folder, CLONED_FROM, clock, &self.key);
         self.devices
@@ -394,14 +395,18 @@ impl History<'_> {
         Ok("cloned".to_owned())
     }
 
-    pub(crate) fn clone_into(&self, folder: &Path, content: CloneContent) -> Result<(), Error> {
+    pub(crate) fn clone_into(
+        &self,
+        folder: &Path,
+        content: CloneContent,
+    ) -> Result<CloneReport, Error> {
         let secret = strongroom::Secret::KeyFile(self.key.clone());
         let options = CloneOptions {
             trust: unseen(),
             content,
             ..CloneOptions::default()
         };
-        clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes).map(drop)
+        clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes)
     }
 }
 
