@@ -40,7 +40,8 @@ const TOO_SLOW: &str = "RequestTimeout";
 pub(crate) struct Cloud {
     store: Box<dyn ObjectStore>,
     below: Path,
-    lanes: Lanes,
+    up: Lanes,
+    down: Lanes,
     runtime: Runtime,
 }
 
@@ -61,7 +62,8 @@ impl Cloud {
         Ok(Self {
             store,
             below,
-            lanes: Lanes::default(),
+            up: Lanes::default(),
+            down: Lanes::default(),
             runtime,
         })
     }
@@ -79,27 +81,24 @@ impl Cloud {
         self.runtime.block_on(answer).map_err(explain)
     }
 
-    /// At most `bytes_max` bytes of an answer, and one more if it has more.
-    fn collect(&self, answer: GetResult, bytes_max: u64) -> Result<Vec<u8>> {
-        let said = answer.range.end.saturating_sub(answer.range.start);
-        let mut pieces = answer.into_stream();
-        // A buffer that grows takes up to three times as much meanwhile.
-        let mut bytes = Vec::with_capacity(usize::try_from(said.min(bytes_max)).unwrap_or(0));
-        while let Some(piece) = self.wait(pieces.try_next())? {
-            let left = bytes_max.saturating_add(1) - bytes.len() as u64;
-            let len = usize::try_from(left).map_or(piece.len(), |left| piece.len().min(left));
-            bytes.extend_from_slice(&piece[..len]);
-            if len < piece.len() || bytes.len() as u64 > bytes_max {
-                break;
-            }
-        }
-        Ok(bytes)
-    }
-
     fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
         let path = self.path(name);
-        match self.runtime.block_on(self.put_often(&path, &bytes)) {
-            Ok(()) => Ok(Created::New),
+        // If it was created although the answer was lost, it is there already.
+        let put = often(&self.up, async || {
+            let sent = Sent::default();
+            let mut options = PutOptions::from(PutMode::Create);
+            options.extensions.insert(sent.clone());
+            let payload = PutPayload::from(bytes.clone());
+            let put = self.store.put_opts(&path, payload, options).await;
+            let carried = match &put {
+                Ok(_) => Carried::Whole,
+                Err(error) if sent.has_begun() && is_cut(error) => Carried::Part,
+                Err(_) => Carried::Unknown,
+            };
+            (put, carried)
+        });
+        match self.runtime.block_on(put) {
+            Ok(_) => Ok(Created::New),
             Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
                 Ok(Created::AlreadyThere)
             }
@@ -110,45 +109,30 @@ impl Cloud {
         }
     }
 
-    /// Creates an object, again if the line breaks off. If it was created although the answer was lost, it is there already.
-    async fn put_often(&self, path: &Path, bytes: &Bytes) -> object_store::Result<()> {
-        let mut patience = Patience::new(Instant::now(), self.lanes.progress());
-        loop {
-            let lane = self.lanes.take().await;
-            let sent = Sent::default();
-            let mut options = PutOptions::from(PutMode::Create);
-            options.extensions.insert(sent.clone());
-            let payload = PutPayload::from(bytes.clone());
-            let put = self.store.put_opts(path, payload, options).await;
-            let carried = match &put {
-                Ok(_) => Carried::Whole,
-                Err(error) if sent.has_begun() && is_cut(error) => Carried::Part,
-                Err(_) => Carried::Unknown,
-            };
-            lane.end(carried);
-            let error = match (put, carried) {
-                (Ok(_), _) => return Ok(()),
-                (Err(error), Carried::Part) => error,
-                // What could not be sent at all was tried often enough by the crate.
-                (Err(error), _) => return Err(error),
-            };
-            match patience.pause(Instant::now(), self.lanes.progress(), Duration::ZERO) {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => return Err(error),
-            }
-        }
-    }
-
-    fn get(&self, name: &ObjectName, range: Option<GetRange>) -> Result<Option<GetResult>> {
+    /// Bytes of an object, at most `bytes_max` and one more if it has more, and where in it they begin; `None` if there is none.
+    fn get(
+        &self,
+        name: &ObjectName,
+        range: Option<GetRange>,
+        bytes_max: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>> {
         let options = GetOptions {
             range,
             ..GetOptions::default()
         };
         let path = self.path(name);
-        let answer = self.runtime.block_on(self.store.get_opts(&path, options));
-        match answer {
+        let got = often(&self.down, async || {
+            let answer = match self.store.get_opts(&path, options.clone()).await {
+                Ok(answer) => answer,
+                Err(error) => return (Err(error), Carried::Unknown),
+            };
+            let came = collect(answer, bytes_max).await;
+            let carried = Carried::of_came(&came);
+            (came, carried)
+        });
+        match self.runtime.block_on(got) {
             Err(StoreError::NotFound { .. }) => Ok(None),
-            answer => answer.map(Some).map_err(explain),
+            got => got.map(Some).map_err(explain),
         }
     }
 }
@@ -163,10 +147,9 @@ impl Remote for Cloud {
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-        let Some(answer) = self.get(name, None)? else {
+        let Some((_, bytes)) = self.get(name, None, bytes_max)? else {
             return Ok(None);
         };
-        let bytes = self.collect(answer, bytes_max)?;
         match bytes.len() as u64 > bytes_max {
             true => Err(Error::TooLong {
                 name: name.to_string(),
@@ -178,16 +161,16 @@ impl Remote for Cloud {
 
     fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
         let wanted = range.end.saturating_sub(range.start);
-        let Some(answer) = self.get(name, Some(GetRange::Bounded(range.clone())))? else {
+        let part = Some(GetRange::Bounded(range.clone()));
+        let Some((start, mut bytes)) = self.get(name, part, wanted)? else {
             return Ok(None);
         };
         // A store may answer with the whole object: that is another range than the one that was asked for.
-        if answer.range.start != range.start {
+        if start != range.start {
             return Err(Error::Other(format!(
                 "the remote returned another part of {name} than was requested"
             )));
         }
-        let mut bytes = self.collect(answer, wanted)?;
         bytes.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
         Ok(Some(bytes))
     }
@@ -240,6 +223,46 @@ impl Remote for Cloud {
             Err(error) => Err(explain(error)),
         }
     }
+}
+
+/// Does `attempt`, which says how the line carried it, in one of `lanes`, and again if the line broke off.
+async fn often<T>(
+    lanes: &Lanes,
+    attempt: impl AsyncFn() -> (object_store::Result<T>, Carried),
+) -> object_store::Result<T> {
+    let mut patience = Patience::new(Instant::now(), lanes.progress());
+    loop {
+        let lane = lanes.take().await;
+        let (done, carried) = attempt().await;
+        lane.end(carried);
+        let error = match (done, carried) {
+            (Err(error), Carried::Part) => error,
+            // What did not begin at all was tried often enough by the crate.
+            (done, _) => return done,
+        };
+        match patience.pause(Instant::now(), lanes.progress(), Duration::ZERO) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return Err(error),
+        }
+    }
+}
+
+/// At most `bytes_max` bytes of an answer, and one more if it has more; and where they begin.
+async fn collect(answer: GetResult, bytes_max: u64) -> object_store::Result<(u64, Vec<u8>)> {
+    let start = answer.range.start;
+    let said = answer.range.end.saturating_sub(start);
+    let mut pieces = answer.into_stream();
+    // A buffer that grows takes up to three times as much meanwhile.
+    let mut bytes = Vec::with_capacity(usize::try_from(said.min(bytes_max)).unwrap_or(0));
+    while let Some(piece) = pieces.try_next().await? {
+        let left = bytes_max.saturating_add(1) - bytes.len() as u64;
+        let len = usize::try_from(left).map_or(piece.len(), |left| piece.len().min(left));
+        bytes.extend_from_slice(&piece[..len]);
+        if len < piece.len() || bytes.len() as u64 > bytes_max {
+            break;
+        }
+    }
+    Ok((start, bytes))
 }
 
 /// The name of what lies right below `below`; `None` for what lies deeper, which is somebody else's: a store lists that, too.

@@ -1,15 +1,16 @@
-//! Lets fewer uploads go at a time over a line on which they break off, and more again.
+//! Lets fewer uploads, or downloads, go at a time over a line on which they break off, and more again.
 //!
-//! Takes   an upload that is about to begin, and how the line carried it
+//! Takes   a transfer that is about to begin, and how the line carried it
 //! Gives   a lane for each attempt; how long to wait until the next one
 //! Never   looks at a clock to decide how many go, or holds a lane between two attempts
 //!
-//! Six uploads share a line. On a slow one each is below the rate that a server asks for, and one that drops often cuts all of them before
-//! one is whole: then none ever arrives. One at a time does.
+//! Six transfers share a line. On a slow one each is below the rate that a server asks for, and one that drops often cuts all of them before
+//! one is whole: then none ever arrives. One at a time does. A line may be slow in one direction only, so each direction has lanes of its
+//! own. Every download of bytes of an object takes one, a short one too: six short ones are too slow as well on the slowest line.
 //!
 //! Invariants
 //!  (1) So many begin at a time as lanes are open: `TRANSFERS` at most, and one at least.
-//!  (2) When an upload breaks off, half of the lanes stay open that were open when it began: those that break off together count once.
+//!  (2) When one breaks off, half of the lanes stay open that were open when it began: those that break off together count once.
 //!      When `WIDEN_AFTER` have come through since, or since the last lane was opened, one more opens.
 //!  (3) Who waits for a lane gets it before those who come later.
 
@@ -27,14 +28,14 @@ const WIDEN_AFTER: usize = 8;
 
 const _: () = assert!(WIDEN_AFTER > TRANSFERS);
 
-/// How the line carried an upload.
+/// How the line carried a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// It came through.
     Whole,
-    /// Some of it was sent, and then the line ended, rested, or was too slow.
+    /// It began to move, and then the line ended, rested, or was too slow.
     Part,
-    /// Nothing was sent, or the answer is about something else than the line.
+    /// It did not begin, or the answer is about something else than the line.
     Unknown,
 }
 
@@ -47,18 +48,26 @@ impl Carried {
             _ => Self::Unknown,
         }
     }
+
+    /// A download whose answer had begun, and of which that came.
+    pub(crate) const fn of_came<T, E>(came: &Result<T, E>) -> Self {
+        match came {
+            Ok(_) => Self::Whole,
+            Err(_) => Self::Part,
+        }
+    }
 }
 
-/// What the uploads of a remote did until now.
+/// What the transfers of a remote in one direction did until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// When one ended of which at least a part was sent.
+    /// When one ended that had begun to move.
     moved: Option<Instant>,
     /// How many came through.
     whole: u64,
 }
 
-/// The uploads of one remote.
+/// The transfers of one remote in one direction.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     free: Semaphore,
@@ -75,7 +84,7 @@ struct State {
     progress: Progress,
 }
 
-/// Lets one upload go, once.
+/// Lets one transfer go, once.
 #[derive(Debug)]
 pub(crate) struct Lane<'l> {
     lanes: &'l Lanes,
@@ -122,7 +131,7 @@ impl Lanes {
 }
 
 impl Lane<'_> {
-    /// Gives it back, after the line has carried the upload so.                                                  (2)
+    /// Gives it back, after the line has carried the transfer so.                                                (2)
     pub(crate) fn end(self, carried: Carried) {
         let mut state = self.lanes.state();
         if carried != Carried::Unknown {
@@ -166,8 +175,9 @@ impl Drop for Lane<'_> {
 
 /// How often, and for how long, a request is made again that fails for a passing reason.
 ///
-/// `RETRY` counts from its beginning, or from when an upload to the remote, this one or another, ended of which something was sent: an upload
-/// may take longer than that. `RETRIES` count from when one came through: while others arrive, this one will, too.
+/// `RETRY` counts from its beginning, or from when a transfer in the same direction, this one or another, ended that had begun to move: one
+/// may take longer than that. `RETRIES` count from when one came through: while others arrive, this one will, too. A request that carries no
+/// object counts with the downloads.
 #[derive(Debug)]
 pub(crate) struct Patience {
     since: Instant,

@@ -11,7 +11,7 @@ pub const ADDRESS_BYTES_MAX: usize = 2048;
 /// The most names that one listing gives.
 pub const LISTED_MAX: usize = 4_000_000;
 
-/// Objects on their way at a time, if the line carries them: fewer go up otherwise (`lanes.rs`). Each takes the memory of a segment;
+/// Objects on their way at a time, if the line carries them: fewer go otherwise (`lanes.rs`). Each takes the memory of a segment;
 /// docs/guide/performance.md states it.
 pub const TRANSFERS: usize = 6;
 

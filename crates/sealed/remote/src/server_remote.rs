@@ -44,15 +44,16 @@ pub(crate) struct ServerRemote {
     /// Ends with the vault and a slash.
     base: Url,
     login: Login,
-    lanes: Lanes,
+    up: Lanes,
+    down: Lanes,
     runtime: Runtime,
 }
 
 /// How often a request is made.
 #[derive(Clone, Copy)]
 enum Way<'w> {
-    /// Again after a passing failure.
-    Persisting,
+    /// Again after a passing failure, while patience with what goes in those lanes lasts.
+    Persisting(&'w Lanes),
     /// Once, and for no longer than this says.
     Once(&'w dyn Fn() -> bool),
 }
@@ -76,6 +77,7 @@ enum Failure {
 }
 
 type Tried<T> = std::result::Result<T, Failure>;
+type Done<T> = std::result::Result<T, Stop>;
 
 impl ServerRemote {
     /// The vault at `path`, which is ACCOUNT/VAULT, of the server at `server`, which has neither user nor path.
@@ -114,7 +116,8 @@ impl ServerRemote {
             client: client.map_err(|error| Error::Other(words_of(&error)))?,
             base: base.map_err(cannot)?,
             login,
-            lanes: Lanes::default(),
+            up: Lanes::default(),
+            down: Lanes::default(),
             runtime,
         })
     }
@@ -143,9 +146,10 @@ impl ServerRemote {
     /// Does `attempt`, which shows what it is given, until it does not fail for a passing reason, or often and long enough.
     fn persist<T>(
         &self,
+        lanes: &Lanes,
         attempt: impl AsyncFn(&HeaderValue) -> Tried<T>,
-    ) -> std::result::Result<T, Stop> {
-        self.logged_in(Way::Persisting, attempt)
+    ) -> Done<T> {
+        self.logged_in(Way::Persisting(lanes), attempt)
     }
 
     /// Does `attempt` with what the server wants to see: logs in first if somebody can, and again if that has ended.
@@ -153,7 +157,7 @@ impl ServerRemote {
         &self,
         way: Way<'_>,
         attempt: impl AsyncFn(&HeaderValue) -> Tried<T>,
-    ) -> std::result::Result<T, Stop> {
+    ) -> Done<T> {
         let asking = Asking { remote: self, way };
         let mut logins = 0;
         loop {
@@ -171,13 +175,9 @@ impl ServerRemote {
     }
 
     /// Does `attempt` in that way.
-    fn run<T>(
-        &self,
-        way: Way<'_>,
-        attempt: impl AsyncFn() -> Tried<T>,
-    ) -> std::result::Result<T, Stop> {
+    fn run<T>(&self, way: Way<'_>, attempt: impl AsyncFn() -> Tried<T>) -> Done<T> {
         match way {
-            Way::Persisting => self.run_often(attempt),
+            Way::Persisting(lanes) => self.run_often(lanes, attempt),
             Way::Once(go_on) => match self.runtime.block_on(while_wanted(attempt(), go_on)) {
                 None => Err(Stop::Unwanted),
                 Some(tried) => tried.map_err(Failure::into_stop),
@@ -186,9 +186,9 @@ impl ServerRemote {
     }
 
     /// Does `attempt` until it does not fail for a passing reason, or often and long enough.
-    fn run_often<T>(&self, attempt: impl AsyncFn() -> Tried<T>) -> std::result::Result<T, Stop> {
+    fn run_often<T>(&self, lanes: &Lanes, attempt: impl AsyncFn() -> Tried<T>) -> Done<T> {
         self.runtime.block_on(async {
-            let mut patience = Patience::new(Instant::now(), self.lanes.progress());
+            let mut patience = Patience::new(Instant::now(), lanes.progress());
             loop {
                 let (error, least) = match attempt().await {
                     Ok(done) => return Ok(done),
@@ -197,7 +197,7 @@ impl ServerRemote {
                     Err(Failure::Passing(error)) => (error, Duration::ZERO),
                     Err(Failure::Later(error, after)) => (error, after),
                 };
-                match patience.pause(Instant::now(), self.lanes.progress(), least) {
+                match patience.pause(Instant::now(), lanes.progress(), least) {
                     Some(pause) => tokio::time::sleep(pause).await,
                     None => return Err(Stop::Error(error)),
                 }
@@ -225,8 +225,8 @@ impl ServerRemote {
     /// Creates what is at that path below the vault.
     pub(crate) fn put_at(&self, below: &str, bytes: &Bytes) -> Result<Created> {
         let hash = blake3::hash(bytes).to_hex();
-        let created = self.persist(async |pass| {
-            let lane = self.lanes.take().await;
+        let created = self.persist(&self.up, async |pass| {
+            let lane = self.up.take().await;
             let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
@@ -251,7 +251,7 @@ impl ServerRemote {
 
     /// What is at that path below the vault: at most `bytes_max` bytes, and one more if it has more.
     pub(crate) fn read_at(&self, below: &str, bytes_max: u64) -> Result<Vec<u8>> {
-        let read = self.persist(async |pass| {
+        let read = self.persist(&self.down, async |pass| {
             let request = self.request(pass, Method::GET, below, &[]);
             collect(self.answer(request).await?, bytes_max).await
         });
@@ -265,7 +265,8 @@ impl ServerRemote {
         range: Option<Range<u64>>,
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
-        let got = self.persist(async |pass| {
+        let got = self.persist(&self.down, async |pass| {
+            let lane = self.down.take().await;
             let mut request = self.object(pass, Method::GET, name);
             if let Some(range) = &range {
                 let last = range.end.saturating_sub(1);
@@ -278,7 +279,9 @@ impl ServerRemote {
                 let text = format!("the remote returned another part of {name} than was requested");
                 return Err(Failure::Final(Error::Other(text)));
             }
-            collect(answer, bytes_max).await
+            let came = collect(answer, bytes_max).await;
+            lane.end(Carried::of_came(&came));
+            came
         });
         match got {
             Ok(bytes) => Ok(Some(bytes)),
@@ -289,7 +292,7 @@ impl ServerRemote {
     }
 
     fn page(&self, kind: &str, after: &str) -> Result<Page> {
-        let page = self.persist(async |pass| {
+        let page = self.persist(&self.down, async |pass| {
             let query = [("kind", kind), ("after", after)];
             let request = self.request(pass, Method::GET, "objects", &query);
             document(self.answer(request).await?).await
@@ -427,7 +430,7 @@ impl Remote for ServerRemote {
     }
 
     fn has(&self, name: &ObjectName) -> Result<bool> {
-        let found = self.persist(async |pass| {
+        let found = self.persist(&self.down, async |pass| {
             let request = self.object(pass, Method::HEAD, name);
             self.answer(request).await
         });
@@ -453,7 +456,7 @@ impl Remote for ServerRemote {
     }
 
     fn remove(&self, name: &ObjectName) -> Result<()> {
-        let removed = self.persist(async |pass| {
+        let removed = self.persist(&self.down, async |pass| {
             let request = self.object(pass, Method::DELETE, name);
             self.answer(request).await
         });
