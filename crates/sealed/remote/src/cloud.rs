@@ -24,7 +24,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
-use crate::lanes::{Carried, Lanes, Patience};
+use crate::lanes::{Carried, Extent, Lanes, Patience};
 use crate::limits::LISTED_MAX;
 use crate::object_name::{ObjectName, is_object};
 use crate::remote::{Created, Listed, Remote};
@@ -84,7 +84,7 @@ impl Cloud {
     fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
         let path = self.path(name);
         // If it was created although the answer was lost, it is there already.
-        let put = often(&self.up, async || {
+        let put = often(&self.up, Extent::Object, async || {
             let sent = Sent::default();
             let mut options = PutOptions::from(PutMode::Create);
             options.extensions.insert(sent.clone());
@@ -121,7 +121,8 @@ impl Cloud {
             ..GetOptions::default()
         };
         let path = self.path(name);
-        let got = often(&self.down, async || {
+        let extent = Extent::of(options.range.as_ref());
+        let got = often(&self.down, extent, async || {
             let answer = match self.store.get_opts(&path, options.clone()).await {
                 Ok(answer) => answer,
                 Err(error) => return (Err(error), Carried::Unknown),
@@ -225,14 +226,15 @@ impl Remote for Cloud {
     }
 }
 
-/// Does `attempt`, which says how the line carried it, in one of `lanes`, and again if the line broke off.
+/// Does `attempt`, which says how the line carried so much, in one of `lanes`, and again if the line broke off.
 async fn often<T>(
     lanes: &Lanes,
+    extent: Extent,
     attempt: impl AsyncFn() -> (object_store::Result<T>, Carried),
 ) -> object_store::Result<T> {
     let mut patience = Patience::new(Instant::now(), lanes.progress());
     loop {
-        let lane = lanes.take().await;
+        let lane = lanes.take(extent).await;
         let (done, carried) = attempt().await;
         lane.end(carried);
         let error = match (done, carried) {

@@ -6,10 +6,11 @@
 //!
 //! Six transfers share a line. On a slow one each is below the rate that a server asks for, and one that drops often cuts all of them before
 //! one is whole: then none ever arrives. One at a time does. A line may be slow in one direction only, so each direction has lanes of its
-//! own. Every download of bytes of an object takes one, a short one too: six short ones are too slow as well on the slowest line.
+//! own. A range of an object, which somebody waits for who reads a file, takes one only after something broke off: six short ones are too slow
+//! as well on the slowest line.
 //!
 //! Invariants
-//!  (1) So many begin at a time as lanes are open: `TRANSFERS` at most, and one at least.
+//!  (1) So many begin at a time as lanes are open: `TRANSFERS` at most, and one at least. Ranges go beside them while all are open.
 //!  (2) When one breaks off, half of the lanes stay open that were open when it began: those that break off together count once.
 //!      When `WIDEN_AFTER` have come through since, or since the last lane was opened, one more opens.
 //!  (3) Who waits for a lane gets it before those who come later.
@@ -27,6 +28,22 @@ use crate::upload::Sent;
 const WIDEN_AFTER: usize = 8;
 
 const _: () = assert!(WIDEN_AFTER > TRANSFERS);
+
+/// How much of an object a transfer carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Object,
+    Range,
+}
+
+impl Extent {
+    pub(crate) const fn of<T>(range: Option<&T>) -> Self {
+        match range {
+            Some(_) => Self::Range,
+            None => Self::Object,
+        }
+    }
+}
 
 /// How the line carried a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +107,8 @@ pub(crate) struct Lane<'l> {
     lanes: &'l Lanes,
     /// How many were open when it was taken.
     beside: usize,
+    /// Whether it is one of those that are there; else it goes beside them.
+    is_one: bool,
 }
 
 impl Default for Lanes {
@@ -108,15 +127,16 @@ impl Default for Lanes {
 
 impl Lanes {
     /// A lane, as soon as one is free.                                                                      (1) (3)
-    pub(crate) async fn take(&self) -> Lane<'_> {
+    pub(crate) async fn take(&self, extent: Extent) -> Lane<'_> {
+        let is_one = extent == Extent::Object || self.state().open < TRANSFERS;
         // Nobody closes the semaphore.
-        if let Ok(free) = self.free.acquire().await {
+        if is_one && let Ok(free) = self.free.acquire().await {
             free.forget();
         }
-        let beside = self.state().open;
         Lane {
             lanes: self,
-            beside,
+            beside: self.state().open,
+            is_one,
         }
     }
 
@@ -165,6 +185,9 @@ impl Lane<'_> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
+        if !self.is_one {
+            return;
+        }
         let mut state = self.lanes.state();
         match state.there > state.open {
             true => state.there -= 1,
@@ -227,13 +250,17 @@ mod tests {
 
     /// All lanes that can be taken now.
     fn take_all(lanes: &Lanes) -> Vec<Lane<'_>> {
-        std::iter::from_fn(|| lanes.take().now_or_never()).collect()
+        std::iter::from_fn(|| lanes.take(Extent::Object).now_or_never()).collect()
     }
 
     /// Lets `count` uploads come through, one after the other.
     fn carry(lanes: &Lanes, count: usize) {
         for _ in 0..count {
-            lanes.take().now_or_never().unwrap().end(Carried::Whole);
+            lanes
+                .take(Extent::Object)
+                .now_or_never()
+                .unwrap()
+                .end(Carried::Whole);
         }
     }
 
@@ -262,9 +289,17 @@ mod tests {
     #[test]
     fn an_upload_that_breaks_off_begins_the_count_again() {
         let lanes = Lanes::default();
-        lanes.take().now_or_never().unwrap().end(Carried::Part);
+        lanes
+            .take(Extent::Object)
+            .now_or_never()
+            .unwrap()
+            .end(Carried::Part);
         carry(&lanes, WIDEN_AFTER - 1);
-        lanes.take().now_or_never().unwrap().end(Carried::Part);
+        lanes
+            .take(Extent::Object)
+            .now_or_never()
+            .unwrap()
+            .end(Carried::Part);
         assert_eq!(take_all(&lanes).len(), 1);
         carry(&lanes, WIDEN_AFTER - 1);
         assert_eq!(take_all(&lanes).len(), 1);
@@ -292,6 +327,24 @@ mod tests {
             }
             assert_eq!(take_all(&lanes).len(), 3, "{ending:?}");
         }
+    }
+
+    #[test]
+    fn a_range_goes_beside_objects_until_something_breaks_off() {
+        let lanes = Lanes::default();
+        let range = || lanes.take(Extent::Range).now_or_never();
+        let objects = take_all(&lanes);
+        let beside: Vec<Lane<'_>> = (0..TRANSFERS).map(|_| range().unwrap()).collect();
+        drop(objects);
+        drop(beside);
+        let objects = take_all(&lanes);
+        assert_eq!(objects.len(), TRANSFERS, "ranges give no lane back");
+        // It counts as what goes in a lane.
+        range().unwrap().end(Carried::Part);
+        assert!(range().is_none(), "six are under way, and three may be");
+        drop(objects);
+        let ranges: Vec<Lane<'_>> = std::iter::from_fn(range).collect();
+        assert_eq!(ranges.len(), 3);
     }
 
     /// Failed before: whatever broke off later than a minute after its beginning was not sent again.

@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::buffers::Buffer;
 use crate::error::{Error, Result};
-use crate::lanes::{Carried, Lanes, Patience};
+use crate::lanes::{Carried, Extent, Lanes, Patience};
 use crate::limits::{
     ANSWER_BYTES_MAX, CONNECT, LISTED_MAX, LOGINS, LOOK_WHILE_WAITING, RATE_MIN, SILENCE,
 };
@@ -226,7 +226,7 @@ impl ServerRemote {
     pub(crate) fn put_at(&self, below: &str, bytes: &Bytes) -> Result<Created> {
         let hash = blake3::hash(bytes).to_hex();
         let created = self.persist(&self.up, async |pass| {
-            let lane = self.up.take().await;
+            let lane = self.up.take(Extent::Object).await;
             let sent = Sent::default();
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
@@ -266,7 +266,7 @@ impl ServerRemote {
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
         let got = self.persist(&self.down, async |pass| {
-            let lane = self.down.take().await;
+            let lane = self.down.take(Extent::of(range.as_ref())).await;
             let mut request = self.object(pass, Method::GET, name);
             if let Some(range) = &range {
                 let last = range.end.saturating_sub(1);
