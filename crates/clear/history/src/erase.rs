@@ -9,6 +9,7 @@
 //!  (1) A block stays if anything else refers to it: another file in a snapshot, or any file of the current state.  [6.11.2]
 //!  (2) Of an erasure on another device only content goes that some snapshot has which that device knew.          [6.11.9]
 //!  (3) What a later snapshot has, whose tree has the erasure, somebody kept all the same: it stays.              [6.11.9]
+//!  (4) Nothing is found where a node of any tree is lost, on the path or not: it may name the content for another file.   [6.11.2]
 //!
 //! It opens every node of every tree a few times, and no content. Of several paths it does so once for all: what it knows of a node or of a
 //! block has a bit for each.
@@ -26,7 +27,7 @@ use crate::entry::{Body, Entry};
 use crate::erasures::{ERASURES, ErasureNote, Erasures};
 use crate::error::Error;
 use crate::limits::{ERASURES_AT_ONCE, PAGE_ROWS};
-use crate::node::{entries_of_block, names_of_block};
+use crate::node::{contents_of_block, entries_of_block, names_of_block};
 use crate::read::Tree;
 use crate::revision::Revision;
 use crate::trie::{Node, Ref};
@@ -86,7 +87,7 @@ type BitsOf = HashMap<BlockId, Bits>;
 ///
 /// # Errors
 /// `Error::NotFound` if no snapshot has anything there; `Error::Invalid` for the root; those of the blocks, and
-/// `Error::Damaged` if a tree cannot be read: then nobody knows what else names the content.
+/// `Error::Damaged` or `Error::MissingBlock` if a tree cannot be read: then nobody knows what else names the content.
 pub fn to_erase<B: Blocks>(
     blocks: &B,
     reads: &Reads,
@@ -197,7 +198,9 @@ pub fn to_erase_noted<'r, B: Blocks>(
 /// What goes through all nodes of all trees.
 struct Passes<'a, B: Blocks> {
     blocks: &'a B,
+    /// In the order of their rows, which is about that in which they lie in segments.
     nodes: Vec<(Kind, BlockId)>,
+    kinds: HashMap<BlockId, Kind>,
     /// Which targets a file is of.
     files: HashMap<File, Bits>,
     /// Those that there are.
@@ -235,6 +238,7 @@ impl<'a, B: Blocks> Passes<'a, B> {
             unbounded: bits(targets, |noted| noted.is_none()),
             blocks,
             nodes,
+            kinds,
             files,
         })
     }
@@ -281,7 +285,8 @@ impl<'a, B: Blocks> Passes<'a, B> {
         Ok((content, shared))
     }
 
-    /// How often nodes name each block of `content`. What is named beside a name that stays is `shared`.
+    /// How often nodes name each block of `content`. What is named beside a name that stays is `shared`. Fails if a node names one
+    /// that is lost. (4)
     fn count(
         &self,
         content: &BitsOf,
@@ -289,7 +294,14 @@ impl<'a, B: Blocks> Passes<'a, B> {
     ) -> Result<HashMap<BlockId, u32>, B::Error> {
         let mut counts: HashMap<BlockId, u32> = HashMap::new();
         for (kind, id) in &self.nodes {
-            for name in names_of_block(*kind, &self.blocks.need(*kind, id)?)? {
+            let bytes = self.blocks.need(*kind, id)?;
+            let contents = contents_of_block(*kind, &bytes)?;
+            let contents: HashSet<BlockId> = contents.into_iter().map(|(block, _)| block).collect();
+            for name in names_of_block(*kind, &bytes)? {
+                // After a rebuild the row of a lost node is that of content.
+                if !contents.contains(&name) && !self.kinds.contains_key(&name) {
+                    return Err(Error::MissingBlock.into());
+                }
                 if content.contains_key(&name) {
                     *counts.entry(name).or_insert(0) += 1;
                 }

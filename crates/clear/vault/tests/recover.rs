@@ -455,6 +455,83 @@ fn content_that_was_erased_is_not_lost_with_the_database() {
     }
 }
 
+/// Goal: content is neither erased nor called erased while a node is lost that names it for a file which nobody erased. Method: 300 files of
+/// a snapshot, and their copies in a directory that is erased, which takes nothing; a bit of a node of that snapshot is flipped, so that only
+/// the copies are known to have some of the content, and the database is rebuilt: without the content, and with it; then all is right again.
+/// Failed before: that content was called erased, and the next opening erased it.
+#[test]
+fn nothing_is_erased_that_a_lost_node_may_name() {
+    const FILES: u64 = 300;
+    let (place, vault) = Place::new();
+    let remote = place.directory.path().join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    let address = format!("folder:{}", remote.display());
+    vault.add_remote("stick", &address).unwrap();
+    for number in 0..FILES {
+        let bytes = content(9_000, number);
+        vault.write(format!("/{number}"), bytes).unwrap();
+    }
+    vault.compact().unwrap();
+    let mut contents = place.segments();
+    take(&vault, "one");
+    vault.compact().unwrap();
+    let mut nodes = place.segments();
+    nodes.retain(|path| !contents.contains(path));
+    contents.retain(|path| path.exists());
+    assert!(!contents.is_empty());
+    vault.make_directory("/copies", 0o700).unwrap();
+    for number in 0..FILES {
+        let bytes = content(9_000, number);
+        vault.write(format!("/copies/{number}"), bytes).unwrap();
+    }
+    take(&vault, "two");
+    for number in 0..FILES {
+        vault.remove_file(format!("/copies/{number}")).unwrap();
+        vault.remove_file(format!("/{number}")).unwrap();
+    }
+    vault.remove_directory("/copies").unwrap();
+    let erased = vault.erase("/copies", false).unwrap();
+    assert_eq!(erased.bytes, 0, "{erased:?}");
+    take(&vault, "three");
+    vault.close().unwrap();
+
+    let nodes = nodes.pop().unwrap();
+    let sound = std::fs::read(&nodes).unwrap();
+    let mut damaged = sound.clone();
+    damaged[4096 + 700] ^= 1;
+    std::fs::write(&nodes, damaged).unwrap();
+    let aside = |path: &Path| place.directory.path().join(path.file_name().unwrap());
+    for path in &contents {
+        std::fs::rename(path, aside(path)).unwrap();
+    }
+    remove_database(&place.folder());
+    let report = place.recover();
+    assert!(report.lost_revisions.is_empty(), "{report:?}");
+    // A block of each file, and the node.
+    assert!(report.missing_blocks > FILES, "{report:?}");
+    for path in &contents {
+        std::fs::rename(aside(path), path).unwrap();
+    }
+    remove_database(&place.folder());
+    let report = place.recover();
+    assert!(report.missing_blocks > 0, "{report:?}");
+    place.open().close().unwrap();
+
+    std::fs::write(&nodes, sound).unwrap();
+    let options = strongroom::RepairOptions::default();
+    let repaired = strongroom::repair(place.folder(), &place.secret, options, &mut |_| {});
+    let repaired = repaired.unwrap();
+    assert!(repaired.is_whole(), "{repaired:?}");
+    let vault = place.open();
+    for number in 0..FILES {
+        for path in [format!("t:one/{number}"), format!("t:two/copies/{number}")] {
+            let read = vault.read(format!("/.history/{path}")).unwrap();
+            assert!(read == content(9_000, number), "{path}");
+        }
+    }
+    assert_sound(&vault);
+}
+
 /// Goal: a node that was lost with the database counts what it names once it is back. Method: a bit of a node is flipped, the database
 /// is rebuilt, the bit is right again.
 #[test]

@@ -30,7 +30,7 @@ impl Work<'_, '_> {
         for notes in erasures.all().chunks(ERASURES_AT_ONCE) {
             let found = to_erase_noted(self.given.blocks, &self.writer, notes, kept.iter());
             let found = match found {
-                // A node is lost, too, which may name the content for another file: nobody knows whether it was erased.
+                // A node of some tree is lost, too, which may name the content for another file: nobody knows whether it was erased.
                 Err(Error::Damaged { .. }) => return Ok(()),
                 found => found?,
             };
