@@ -12,6 +12,7 @@ use strongroom::{
     Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions, RecoverOptions,
     RecoverReport, Vault, VerifyOptions, recover,
 };
+use strongroom_history::{ERASURES, Erasures};
 
 use support::{Place, content};
 
@@ -453,6 +454,38 @@ fn content_that_was_erased_is_not_lost_with_the_database() {
         assert!(!is_erased(&vault, "lost"));
         assert!(vault.read("/.history/t:one/lost").is_err());
     }
+}
+
+/// Goal: erased content that is nowhere is told with the time of its erasure, not with that of the rebuild. Method: the tree notes an erasure
+/// of 2001. Failed before: it was told as erased when the database was rebuilt.
+#[test]
+fn a_rebuilt_database_tells_when_content_was_erased() {
+    const SECONDS: u64 = 1_000_000_000;
+    let (place, vault) = Place::new();
+    let remote = place.directory.path().join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    let address = format!("folder:{}", remote.display());
+    vault.add_remote("stick", &address).unwrap();
+    vault.write("/secret", content(400_000, 62)).unwrap();
+    take(&vault, "one");
+    vault.remove_file("/secret").unwrap();
+    vault.erase("/secret", false).unwrap();
+    let noted = vault.xattr("/", Links::Stay, ERASURES).unwrap();
+    let mut note = Erasures::decode(&noted).unwrap().all()[0].clone();
+    note.time_s = SECONDS;
+    let noted = Erasures::default().with(note).encode();
+    vault
+        .set_xattr("/", Links::Stay, ERASURES, noted, XattrMode::Set)
+        .unwrap();
+    take(&vault, "two");
+    vault.close().unwrap();
+    remove_database(&place.folder());
+    assert_eq!(place.recover().missing_blocks, 0);
+    let read = place.open().read("/.history/t:one/secret");
+    let Err(Error::File(FileError::Erased { when, .. })) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(when.map(|when| when.0), Some(1_000_000_000_000_000_000));
 }
 
 /// Goal: content is neither erased nor called erased while a node is lost that names it for a file which nobody erased. Method: 300 files of

@@ -12,7 +12,6 @@ use strongroom_history::limits::ERASURES_AT_ONCE;
 use strongroom_history::{ERASURES, Erasures, Revision, to_erase_noted};
 use strongroom_metadata::{BlockNumber, ERASED_SEGMENT, InodeId, Place, SegmentNumber};
 
-use crate::clock::now_s;
 use crate::recovery::rebuild::Work;
 use crate::{Error, Result};
 
@@ -34,9 +33,12 @@ impl Work<'_, '_> {
                 Err(Error::Damaged { .. }) => return Ok(()),
                 found => found?,
             };
-            // Erasures that no snapshot here is about are errors.
-            for (number, _) in found.into_iter().flatten().flat_map(|one| one.blocks) {
-                self.bury(number)?;
+            for (note, found) in notes.iter().zip(found) {
+                let when = u32::try_from(note.time_s).unwrap_or(0);
+                // Erasures that no snapshot here is about are errors.
+                for (number, _) in found.into_iter().flat_map(|one| one.blocks) {
+                    self.bury(number, when)?;
+                }
             }
             if self.result.missing == 0 {
                 break;
@@ -45,8 +47,8 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Lets the row of a block say that it was erased, if it says that the block is lost.                              [6.11.3]
-    fn bury(&mut self, number: BlockNumber) -> Result<()> {
+    /// Lets the row of a block say that it was erased, `when` in seconds since 1970, if it says that the block is lost.   [6.11.3]
+    fn bury(&mut self, number: BlockNumber, when: u32) -> Result<()> {
         let Some(block) = self.writer.block(number)? else {
             return Ok(());
         };
@@ -56,7 +58,6 @@ impl Work<'_, '_> {
         }
         // Its epoch means nothing: nothing is sealed there.
         let grave = segment_without_file(&mut self.writer, &ERASED_SEGMENT, Epoch(0))?;
-        let when = u32::try_from(now_s()).unwrap_or(0);
         let place = Place::Segment(grave, when);
         self.writer.move_block(number, block.epoch, place)?;
         let bytes = sealed_len(block.clear_len as usize) as u64;
