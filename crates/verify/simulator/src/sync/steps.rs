@@ -4,6 +4,7 @@
 //! Gives   a description of the event; the expected state records what is durable and published
 //! Never   lets two devices change keys before either has synced: the guide says that this cannot be merged
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -375,13 +376,18 @@ impl History<'_> {
             true => CloneContent::AtRemote,
             false => CloneContent::Here,
         };
-        let cloned = self.clone_into(&folder, content);
+        let mut cloned = self.clone_into(&folder, content);
         self.plan(None);
+        if matches!(&cloned, Err(error) if error.to_string().contains("the line was cut")) {
+            self.story.count(Counted::Faults);
+            // It goes on.
+            cloned = self.clone_into(&folder, content);
+        }
         let report = match cloned {
-            Err(error) if error.to_string().contains("the line was cut") => {
-                self.story.count(Counted::Faults);
-                let again = self.clone_into(&folder, content);
-                again.map_err(|error| format!("(1): a clone goes on: {error}"))?
+            Err(error) if self.may_be_refused(&error) => {
+                let emptied = fs::remove_dir_all(&folder);
+                emptied.map_err(|error| format!("a refused clone: {error}"))?;
+                return Ok("a clone on demand is refused".to_owned());
             }
             cloned => cloned.map_err(|error| format!("(1): a clone: {error}"))?,
         };
