@@ -306,7 +306,7 @@ fn mail_programs_of_the_distribution_deliver_through_the_example() {
     let mail = Mail::start(&place);
     let (host, port) = mail.at.rsplit_once(':').unwrap();
     let msmtp = format!(
-        "--host={host} --port={port} --protocol=lmtp --tls=off --auth=off --from=anna@example.org vault@example.org"
+        "--host={host} --port={port} --protocol=lmtp --tls=off --auth=off --set-date-header=off --from=anna@example.org vault@example.org"
     );
     let curl = format!(
         "-q --silent --show-error --noproxy * --url smtp://{} --mail-from anna@example.org --mail-rcpt vault@example.org --upload-file -",

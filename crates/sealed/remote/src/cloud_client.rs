@@ -58,7 +58,8 @@ impl HttpConnector for Connector {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         // Without a body it sends no object: clouds hand out credentials so, and are waited for more briefly.
-        if request.method() != Method::PUT || request.body().is_empty() {
+        // `is_empty` of a body in pieces, as uploads are, says the contrary.
+        if request.method() != Method::PUT || request.body().content_length() == 0 {
             return self.ordinary.execute(request).await;
         }
         let (parts, body) = request.into_parts();
@@ -126,6 +127,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
+    use object_store::PutPayload;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::thread::{JoinHandle, sleep, spawn};
@@ -151,7 +153,7 @@ mod tests {
             silence,
             rate_min: u64::MAX,
         };
-        let mut request = HttpRequest::new(vec![7; LEN].into());
+        let mut request = HttpRequest::new(PutPayload::from(vec![7; LEN]).into());
         *request.method_mut() = Method::PUT;
         *request.uri_mut() = url.parse().unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -251,7 +251,8 @@ fn downloads_arrive_on_a_line_that_carries_one_at_a_time() {
             let place = Place::behind(fault);
             let remote = place.open(url);
             let name = ObjectName::new("segments/up").unwrap();
-            assert_eq!(remote.create(&name, vec![7; LEN]).unwrap(), Created::New);
+            let created = remote.create(&name, vec![7; LEN]);
+            assert_eq!(created.unwrap(), Created::New, "{url} {fault:?}");
             read_all(&*remote);
             let state = place.line.state();
             assert!(state.uploads > 1, "{url} {fault:?}");
