@@ -1,4 +1,4 @@
-//! Continuous sync: the library keeps the vault and all remotes alike, in a thread of its own.
+//! Continuous sync: a thread of the library keeps the vault and all its remotes in sync.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Arc, Weak};

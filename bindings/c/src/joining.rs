@@ -1,4 +1,4 @@
-//! The two sides of a pairing, with what each has heard so far.
+//! The two sides of a pairing, each with what it has learned from the other so far.
 
 use std::sync::Arc;
 

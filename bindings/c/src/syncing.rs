@@ -1,4 +1,4 @@
-//! A continuous sync that any thread of a program may end, its own too.
+//! A continuous sync that any thread of a program may end, even the thread of that sync.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

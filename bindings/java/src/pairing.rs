@@ -2,7 +2,7 @@
 //!
 //! Takes   a vault and one of its remotes; on the new device the URL of the remote, a secret and a code
 //! Gives   the code, and the device that has it; on the new device a vault
-//! Never   lets in another device than the one whose fingerprint the program gives
+//! Never   lets in any device but the one whose fingerprint the program gives
 
 use std::sync::Arc;
 use std::time::Instant;

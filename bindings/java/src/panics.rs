@@ -1,4 +1,4 @@
-//! Panics on purpose, so that the tests can see how a panic is handled. No jar has it.
+//! Panics on purpose, so that the tests can see how a panic is handled. No jar contains this code.
 //!
 //! Takes   the message of the panic, and a function that is called before
 //! Gives   nothing

@@ -2,8 +2,8 @@
 //!
 //! Takes   a function that uses a vault
 //! Gives   its result; an exception if it panics
-//! Never   lets the interpreter end before a running call does, for up to `END_WAIT`. If a call takes longer, CPython before 3.14
-//!         unwinds its thread, and Rust code does not survive that
+//! Never   lets the interpreter end during a call, unless the call takes longer than `END_WAIT` from then on. In that case CPython
+//!         before 3.14 unwinds the thread of the call, and Rust code does not survive that
 //!
 //! Invariants
 //!  (1) A call is counted until its thread has the interpreter's lock again.

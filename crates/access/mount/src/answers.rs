@@ -1,4 +1,4 @@
-//! Knows whether the kernel may still put into its cache an answer that was made before a change.
+//! Knows whether the kernel may still cache an answer that was made before a change.
 //!
 //! Takes   the beginning and the end of each request whose answer describes a node
 //! Gives   whether such an answer may undo the notification of a change

@@ -4,7 +4,7 @@
 //! Gives   a process that has only its standard streams and those files open
 //! Never   closes a file that this process opened: it runs before the process opens any
 //!
-//! An inherited file that stays open would stay open as long as the mount: a script's lock would stay locked, and the
+//! An inherited file that is not closed would be open for as long as the mount: a script's lock would stay locked, and the
 //! reader of a pipe would never see its end. `unsafe` is needed because no Rust value owns a file that this program did
 //! not open.
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   a name in a directory, or a node and a range of its content
 //! Gives   whether the kernel knew the name or the node
-//! Never   hides that. The notifier of `fuser`, the FUSE library, does hide it; `answers.rs` says why it matters
+//! Never   hides whether the kernel knew it, as the notifier of `fuser` (the FUSE library) does; `answers.rs` says why it matters
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! The state that all requests of one mount share. The requests are methods of it, with a file for each kind.
+//! The state that all requests of one mount share. Each request is a method of this state; each kind of request has a file.
 //!
 //! Takes   the parts of a mount
 //! Gives   them to every thread

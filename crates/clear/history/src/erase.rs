@@ -1,18 +1,18 @@
 //! Finds the blocks to remove so that the content of a file, or of all files in a directory, leaves every snapshot.
 //!
 //! Takes   a path, or several
-//! Gives   of each the blocks that only this content uses, in any snapshot and under any name
+//! Gives   for each path, the blocks that only its content uses, in any snapshot and under any name
 //! Never   changes anything: trees stay as they were signed, and still list the file
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
 //!  (1) A block stays if anything else refers to it: another file in a snapshot, or any file of the current state.  [6.11.2]
-//!  (2) Of an erasure on another device only content goes that some snapshot has which that device knew.          [6.11.9]
-//!  (3) What a later snapshot has, whose tree has the erasure, somebody kept all the same: it stays.              [6.11.9]
-//!  (4) Nothing is found where a node of any tree is lost, on the path or not: it may name the content for another file.   [6.11.2]
+//!  (2) An erasure by another device removes only content that is in a snapshot which that device knew.           [6.11.9]
+//!  (3) Content stays if a snapshot has both it and the note of the erasure: its device knew that, and kept it.    [6.11.9]
+//!  (4) Nothing is found if a node of any tree is lost, on the path or not: that node may name the content for another file.   [6.11.2]
 //!
-//! It opens every node of every tree a few times, and no content. Of several paths it does so once for all: what it knows of a node or of a
-//! block has a bit for each.
+//! It opens every node of every tree a few times, and no content. It needs no further passes for several
+//! paths: what it remembers of a node or a block has one bit for each path.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,13 +1,13 @@
-//! What the tree of a vault says about erased content, so that every device erases it.
+//! The notes of erased content in the tree of a vault, by which every device erases that content.
 //!
-//! Takes   the value of an attribute of the root directory, of each side of a merge; a new erasure
-//! Gives   the erasures in it; the value again; the value that joins two sides
-//! Never   names a block: what a device has of the content, it finds in its own snapshots
+//! Takes   the value of an attribute of the root directory, or those of both sides of a merge; a new erasure
+//! Gives   the erasures in a value; a value for erasures; the value that joins both sides
+//! Never   names a block: each device finds the blocks of the content in its own snapshots
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
 //!  (1) Equal sides give equal bytes, on every device.                                                        [11.6.2]
-//!  (2) A value fits an attribute: the oldest erasures go for newer ones.                                      [6.11.10]
+//!  (2) A value fits an attribute: the oldest erasures are dropped for newer ones.                             [6.11.10]
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,13 +1,13 @@
 //! The rule for snapshots that the devices of a vault share.
 //!
-//! Takes   the value of an attribute of the root directory, of each side of a merge; a rule that a person sets
-//! Gives   the rule in it; the value again; the value that joins two sides
+//! Takes   the value of an attribute of the root directory, or those of both sides of a merge; a rule that a person sets
+//! Gives   the rule in a value; a value for a rule; the value that joins both sides
 //! Never   lets a device follow a rule that keeps less than its own: the caller compares them
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
-//!  (1) The rule that was set last counts, by the number of changes that its device knew and not by a clock; of two that were set at the
-//!      same time, all devices choose the same one.                                                          [6.10.6]
+//!  (1) The rule that was set last counts. The number of changes that its device knew decides which one that is, and no clock. If
+//!      two rules were set at the same time, all devices choose the same one.                                [6.10.6]
 
 use crate::retention::Retention;
 

@@ -1,17 +1,17 @@
 //! Keeps threads off the database while the program ends.
 //!
-//! `exit`, and with it a return from `main`, runs what libraries have registered for that moment, while the other threads of the program go on.
-//! SQLCipher then frees its keys and its functions, whoever is using them. So our function, which was registered later and therefore runs before
-//! it, lets nobody begin any more and waits for those who have begun.
+//! `exit`, and so a return from `main`, calls the functions that libraries have registered, while the other threads still run. SQLCipher then
+//! frees its keys and its functions, even if a thread uses them. Our function was registered later, so it is called earlier: it lets no use
+//! of a connection begin any more, and waits until those that have begun are over.
 //!
 //! Takes   each use of a connection
-//! Gives   a `Running` for its time, and none once the program ends
-//! Never   ends a program, or keeps it from ending for longer than `ENDING_WAIT`
+//! Gives   a `Running`, which lasts as long as that use; none once the program ends
+//! Never   ends a program, or delays its end for longer than `ENDING_WAIT`
 //!
 //! Invariants
-//!  (1) Whoever opens a connection, closes it or runs a statement on it has a `Running` meanwhile.
-//!  (2) The function waits for no use of its own thread: a signal may have led to `exit` in the middle of one.
-//!  (3) In a child of `fork` nobody waits for threads of its parent: they are not there.
+//!  (1) A thread that opens or closes a connection, or runs a statement on it, has a `Running` meanwhile.
+//!  (2) The function does not wait for uses by its own thread: a signal may have led to `exit` in the middle of one.
+//!  (3) In a child of `fork` nobody waits for threads of its parent: they do not exist there.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

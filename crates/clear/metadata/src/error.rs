@@ -88,7 +88,7 @@ pub enum Error {
     Invalid(&'static str),
     /// Environment: somebody reads the database, here or in another process, and did not come to an end for long.
     #[error(
-        "the metadata database is being read without a pause, by snapshots, checks or backups; try again when they have ended"
+        "snapshots, checks or backups read the metadata database without a pause; try again when they have ended"
     )]
     Busy,
     /// Environment: no memory for a page.

@@ -1,14 +1,14 @@
 //! The metadata of a vault in one encrypted SQLite database. Of the other crates of the
-//! product only the server writes SQL, for a database of its own.
+//! product, only the server uses SQL, for a database of its own.
 //!
 //! Takes   the vault folder, the metadata key, and typed rows
 //! Gives   typed rows; commits that a crash keeps whole or drops whole
 //! Never   decides what a row means, syncs without a request, or lets a page reach the disk unencrypted
 //! Spec    spec/4-metadata.md
 //!
-//! One connection writes, under `Store::lock`. Others read committed data, through `Store::reader`. A further one moves the log
-//! into the database. Changes gather in one SQLite transaction until `commit`. They are durable once `Store::sync_log`, which holds
-//! no connection, has returned.
+//! One connection writes, under `Store::lock`. Others read committed data, through `Store::reader`. One more moves the log
+//! into the database. Changes gather in one SQLite transaction until `commit`. They are durable once `Store::sync_log` has returned;
+//! that call holds no connection.
 
 mod disk;
 mod ending;

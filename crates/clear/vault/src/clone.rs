@@ -10,8 +10,8 @@
 //!  (2) No segment or record is downloaded before the header proved to belong to the intended vault.
 //!  (3) Before content is left at a remote, the remote gets an object that says so; then the remote's log and list are checked.
 //!      So a device that retires content later finds that object.                                              [11.9.1] [11.9.2]
-//!  (4) Segments that were not downloaded whole are known only by their tables of contents. Such a clone fails unless it finds
-//!      all that its snapshots name, but for what the signed tree of the newest snapshot says was erased.        [11.5.7]
+//!  (4) Segments that were not downloaded whole are known only by their tables of contents. Such a clone fails if anything is
+//!      missing that its snapshots name, unless the signed tree of the newest snapshot says that it was erased.  [11.5.7]
 //!  (5) A clone has every name that the published head (the revision of the newest
 //!      complete push) has, or it fails.                                                            [11.5.10]
 

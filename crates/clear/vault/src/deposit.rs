@@ -1,4 +1,4 @@
-//! Deposits something in the inbox of a vault, for whoever has nothing but an address of it.
+//! Deposits something in the inbox of a vault, for a depositor: somebody who has only an address of that inbox.
 //!
 //! Takes   the URL of an address; a name, a sender, and content of any kind
 //! Gives   a deposit, sealed to the vault; whether it was there before

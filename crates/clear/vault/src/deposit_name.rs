@@ -1,4 +1,4 @@
-//! Makes of what a depositor calls a deposit a name that a directory can have and that deceives nobody.
+//! Turns the name that a depositor gave a deposit into one that a directory can have and that deceives nobody.
 //!
 //! Takes   any bytes
 //! Gives   a name: one part of a path, visible from the beginning to the end

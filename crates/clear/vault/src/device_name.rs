@@ -1,8 +1,8 @@
-//! What people call a device: the attribute of the root directory that says so, and which names there are.
+//! The name of a device: the attribute of the root directory that holds it, and the rule for such names.
 //!
 //! Takes   the id of a device; a name; the value of an attribute
-//! Gives   the attribute of that device; whether the name will do; the name in a value
-//! Never   gives a name that is too long or deceives, whoever wrote it
+//! Gives   the attribute of that device; whether the name is allowed; the name in a value
+//! Never   gives a name that is too long or could deceive a reader, whoever wrote it
 //! Spec    spec/1-keys.md, section 1.12
 
 use crate::deposit_name::is_deceptive;

@@ -199,7 +199,7 @@ pub enum Error {
     RemoteStopped,
     /// Caller: the progress function of a call wants to move something to or from a remote by itself.
     #[error(
-        "a progress function may not push, pull, sync, prune or evict, because the call whose progress it reports is doing one of these; do it after that call has returned"
+        "a progress function may not push, pull, sync, prune or evict during the call that it reports on; do it after that call has returned"
     )]
     CalledBack,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
@@ -316,7 +316,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, and no vault has that in this place. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
+        "{file} is {what}, which does not belong in this place of a vault. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.

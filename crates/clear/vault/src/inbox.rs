@@ -2,7 +2,7 @@
 //!
 //! Takes   labels, names of remotes, ids of deposits
 //! Gives   addresses as URLs, for depositors; what waits at servers
-//! Never   shows the URL of an address in a list, or anything of a remote but what waits
+//! Never   shows the URL of an address in a list, or anything of a remote except what waits in its inbox
 //! Spec    spec/12-inbox.md, 12.1 and 12.6
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What an open vault remembers of its looks at inboxes, so that it asks little and says each thing once.
+//! What an open vault remembers of its looks at inboxes, so that it sends few requests and reports each thing once.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Settles what several devices took in at the same time: one file of each deposit is left.
+//! Settles deposits that several devices took in at the same time, so that one file of each deposit is left.
 //!
 //! Takes   a state of the inbox that notes a deposit several times
 //! Gives   one file of it, or those that users touched; the others are noted as settled

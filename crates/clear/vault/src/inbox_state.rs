@@ -1,15 +1,15 @@
-//! What the tree of a vault says of its inbox: the addresses that it has, and which deposits were taken in.
+//! The state of the inbox in the tree of a vault: its addresses, and the deposits that were taken in.
 //!
-//! Takes   the value of an attribute of the root directory, of each side of a merge; what changes
-//! Gives   what it says; the value again; the value that joins two sides
+//! Takes   the value of an attribute of the root directory, or those of both sides of a merge; changes
+//! Gives   the state in a value; a value for a state; the value that joins both sides
 //! Never   has a secret: the key of an address follows from the keys of the vault
 //! Spec    spec/12-inbox.md, section 12.6
 //!
 //! Invariants
-//!  (1) A deposit that either side of a merge took in counts as taken in afterwards, as long as it fits; and what either side settled is
-//!      settled.                                                                                          [12.6.4]
+//!  (1) A deposit that either side of a merge took in is noted as taken in afterwards, as long as the note fits. What either side settled
+//!      is settled.                                                                                       [12.6.4]
 //!  (2) Equal sides give equal bytes, on every device.                                                        [11.6.2]
-//!  (3) What may still wait at a remote stays noted, also while that remote cannot be asked.                    [12.6.6]
+//!  (3) A deposit that may still wait at a remote stays noted, even while that remote cannot be asked.          [12.6.6]
 
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   a deposit at a remote that is not noted as taken in
 //! Gives   a file in `/Inbox`, or why there is none
-//! Never   follows a link, replaces or removes anything
+//! Never   follows a link, and never replaces or removes anything
 //! Spec    spec/12-inbox.md, [12.6.2], [12.6.7] and 12.7
 
 use std::cell::OnceCell;

@@ -1,4 +1,4 @@
-//! Keeps the content on this device within a limit: evicts what was least recently read, while a remote is at hand.
+//! Keeps the content on this device within a limit: evicts what was least recently read, once a sync has reached a remote.
 //!
 //! Takes   an open vault, a limit in bytes, and a remote that a sync has reached
 //! Gives   content within nine tenths of the limit; evicted content returns when it is read
@@ -7,8 +7,8 @@
 //! Spec    spec/11-sync.md, [11.9.9]
 //!
 //! Invariants
-//!  (1) Everything that goes was proven as for any other eviction: see `evict.rs`.                              [11.9.1]
-//!  (2) What somebody pins while an eviction goes on comes back right after it.                                 [11.9.8]
+//!  (1) What is evicted was shown by the remote first, as for any other eviction: see `evict.rs`.               [11.9.1]
+//!  (2) What somebody pins during an eviction is fetched again right after it.                                  [11.9.8]
 
 use strongroom_format::hex;
 use strongroom_remote::Remote;

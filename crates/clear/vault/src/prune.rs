@@ -2,8 +2,8 @@
 //!
 //! Takes   a remote whose log was read to its end
 //! Gives   free space there; publications that retire the removed objects, that is, declare them not live
-//! Never   removes an object that a publication names as live, or a header; takes it for a fault if a server keeps for some days what is
-//!         to be removed
+//! Never   removes an object that a publication names as live, or a header. Never fails because a server keeps for some days what it
+//!         was asked to remove
 //! Spec    spec/11-sync.md, 11.8
 //!
 //! Invariants

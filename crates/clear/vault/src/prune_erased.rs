@@ -1,13 +1,13 @@
 //! Removes erased content from a remote at once: a push that follows an erasure does this.
 //!
 //! Takes   a remote to which this vault has just pushed, and what was erased here
-//! Gives   a remote without what is not live there
-//! Never   removes what a device needs that let content go, or anything where this device is to remove nothing
+//! Gives   a remote without the objects that are not live there
+//! Never   removes what a device with evicted content still needs, or anything at a remote where this device removes nothing
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) The push before retires the segments that held erased content; they go after a publication that retires them once more, like
-//!      everything that is pruned. So the order of spec/11-sync.md, 11.8, holds, and an interruption leaves what the next push does. [6.11.11]
+//!  (1) The push before this pruning retires the segments that held erased content. They are removed after a publication that retires them
+//!      again, like everything pruned. So the order of spec/11-sync.md, 11.8, holds. After an interruption the next push does the rest. [6.11.11]
 
 use std::time::Duration;
 

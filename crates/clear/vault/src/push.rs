@@ -6,8 +6,8 @@
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Invariants
-//!  (1) Of each page (the objects of one publication) first the segments and records are uploaded, in any order; then the header, if it
-//!      is not there yet; then the publication. Only the last publication of a push has a head: with it everything becomes visible at
+//!  (1) For each page (the objects of one publication), first its segments and records are uploaded, in any order; then the header, if
+//!      it is not there yet; then the publication. Only the last publication of a push has a head: with it everything becomes visible at
 //!      once. After an interruption the published state is as before, and the next push does not upload these segments again.  [11.4.1] [11.4.3] [11.4.12]
 //!  (2) No segment that has to be uploaded is removed from the vault folder before its upload.    [11.4.2]
 

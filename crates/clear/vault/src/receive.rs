@@ -1,12 +1,12 @@
 //! Brings deposits from the inbox at a remote into the vault: each once, whichever device is first.
 //!
 //! Takes   an open vault, whichever process owns it, and a remote of it from which everything was pulled
-//! Gives   files in `/Inbox`; what did not come, with the reason
-//! Never   lets a deposit end a pull, gives a name to one that is not whole, or removes one that is not published
+//! Gives   files in `/Inbox`; for each deposit that did not come, the reason
+//! Never   lets a deposit end a pull, gives a name to an incomplete one, or removes one before its note is published
 //! Spec    spec/12-inbox.md, 12.6
 //!
 //! Invariants
-//!  (1) A deposit is at the remote until a head that notes it is published there.                             [12.6.3]
+//!  (1) A deposit stays at the remote until a head that notes it is published there.                          [12.6.3]
 //!  (2) The name of a deposit and the note that it was taken in come in one transaction.                      [12.6.2]
 
 use std::cell::OnceCell;

@@ -1,8 +1,8 @@
 //! The log of publications at a remote, as a device reads it.
 //!
 //! Takes   what a remote lists and gives
-//! Gives   publications that have proven themselves, in their order, and the headers beside them
-//! Never   goes over a gap in silence, nor takes a log that went back
+//! Gives   verified publications, in their order, and the headers beside them
+//! Never   skips a gap silently, or accepts a log that returned to an earlier state
 //! Spec    spec/11-sync.md, 11.3
 
 use std::collections::BTreeMap;

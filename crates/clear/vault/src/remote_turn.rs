@@ -1,7 +1,7 @@
 //! The turn to move something to or from a remote: a vault gives it to one call at a time.
 //!
 //! Takes   a call that wants the turn
-//! Gives   the turn, when the call before has ended; at the end of a turn, that threads which were to end meanwhile have ended
+//! Gives   the turn, once the call before has ended. The end of a turn waits for the threads that were told to end during it
 //! Never   lets a thread wait for itself: if the progress function of a call that has the turn asks for the turn again,
 //!         it gets an error
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   the work, which says how long to wait until it is repeated
 //! Gives   a handle to the caller; for work that takes long, the answer whether it should continue
-//! Never   outlives its handle, unless somebody takes over to wait for its thread
+//! Never   outlives its handle, unless somebody else takes over the wait for its thread
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the address of an inbox, a name, a sender and pieces of content; or an envelope and pieces, and a keyring
 //! Gives   an envelope and sealed pieces; or what they hold
-//! Never   opens an envelope as another deposit, at another address or vault, or a piece in the place of another
+//! Never   opens an envelope as that of another deposit, address or vault, or a piece in the place of another piece
 //! Spec    spec/12-inbox.md
 //!
 //! Invariants

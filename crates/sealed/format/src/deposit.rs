@@ -1,7 +1,7 @@
 //! The public side of an inbox: the document of an address, the code in its URL, the names of deposits, and what an envelope shows.
 //!
 //! Takes   the values of a document, or bytes from anywhere
-//! Gives   the reverse
+//! Gives   bytes for values, values for bytes
 //! Never   opens an envelope, or knows what is in one: the crate `crypto` does
 //! Spec    spec/12-inbox.md, sections 12.1 to 12.3
 //!

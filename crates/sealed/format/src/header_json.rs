@@ -1,7 +1,7 @@
 //! Turns the values of a header into the fields of its JSON object, and back.
 //!
 //! Takes   a `Header`, or the fields that were read
-//! Gives   the reverse
+//! Gives   fields for a `Header`, a `Header` for fields
 //! Never   judges more than the form of a field and the lengths of lists: bounds are checked on the values
 //! Spec    spec/1-keys.md, section 1.7
 

@@ -1,7 +1,7 @@
 //! The messages of pairing, by which an old device lets a new one into a vault: the new one's request and the old one's answer.
 //!
 //! Takes   the values of a message, or bytes from anywhere
-//! Gives   the reverse
+//! Gives   bytes for values, values for bytes
 //! Never   judges keys or a slot: the crates above, which have keys, do
 //! Spec    spec/11-sync.md, section 11.7
 //!

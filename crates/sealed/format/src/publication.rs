@@ -1,7 +1,7 @@
 //! The publication, which says what a push added to a remote: its bytes and its hash.
 //!
 //! Takes   the values of a publication, or bytes from anywhere
-//! Gives   the reverse; the hash that names the publication, and that the next one refers to
+//! Gives   bytes for values, values for bytes; the hash that names the publication, and that the next one refers to
 //! Never   checks a signature or trusts an order: the crates above, which have keys, check both
 //! Spec    spec/11-sync.md, sections 11.2 and 11.3
 //!

@@ -1,7 +1,7 @@
 //! Removes the data of passphrase slots from a header, which then has the form for remotes; and restores that data.
 //!
 //! Takes   a header of a vault; or one in the form for remotes, and the withheld data
-//! Gives   the reverse
+//! Gives   the form for remotes and the withheld data; or the header of the vault again
 //! Never   seals or opens: the withheld data is clear here, and the crate `crypto` seals and opens it
 //! Spec    spec/1-keys.md, [1.7.6] to [1.7.10]
 //!

@@ -6,7 +6,7 @@
 //!         answer to an upload
 //!
 //! All requests but uploads are sent by that crate, with its read timeout: see `upload.rs`. An upload that broke off is sent again by `cloud.rs`,
-//! and not by that crate: with a new signature, and with fewer beside it.
+//! and not by that crate: it gets a new signature, and fewer others run at the same time.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ pub enum Error {
     #[error("the remote keeps what is to be removed for some days")]
     Kept,
     /// Environment: the remote cannot create an object only if there is none of that name.
-    #[error("the remote cannot create an object on condition that its name is free: {0}")]
+    #[error("the remote cannot refuse to create an object whose name is taken: {0}")]
     NoCreateOnly(String),
     /// Tampering or environment: an object is longer than any of its kind.
     #[error("the object {name} is longer than {max} bytes")]

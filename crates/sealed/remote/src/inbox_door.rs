@@ -1,8 +1,8 @@
-//! The inbox of a vault at a server, for whoever has an address of it: it can create and nothing else.
+//! The inbox of a vault at a server, as a depositor uses it: it creates objects there, and does nothing else.
 //!
 //! Takes   the token of an address; names and bytes of deposits that are already sealed
 //! Gives   the document of the address; whether an object was created
-//! Never   reads, lists or removes anything else, or shows the token
+//! Never   reads anything else, lists or removes anything, or shows the token
 //! Spec    spec/12-inbox.md, section 12.5
 
 use std::fmt;

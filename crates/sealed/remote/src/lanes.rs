@@ -1,19 +1,19 @@
-//! Lets fewer uploads, or downloads, go at a time over a line on which they break off, and more again.
+//! Limits how many uploads, or downloads, run at a time: fewer after one breaks off, and later more again.
 //!
-//! Takes   a transfer that is about to begin, and how the line carried it
+//! Takes   a transfer that is about to begin; later, how the line carried it
 //! Gives   a lane for each attempt; how long to wait until the next one
-//! Never   looks at a clock to decide how many go, or holds a lane between two attempts
+//! Never   looks at a clock to decide how many transfers run, or holds a lane between two attempts
 //!
-//! Six transfers share a line. On a slow one each is below the rate that a server asks for, and one that drops often cuts all of them before
-//! one is whole: then none ever arrives. One at a time does. A line may be slow in one direction only, so each direction has lanes of its
-//! own. A range of an object, which somebody waits for who reads a file, takes one only after something broke off: six short ones are too slow
-//! as well on the slowest line.
+//! Six transfers share a line. On a slow line each may be below the rate that a server requires. A line that drops often cuts all of them
+//! before one is whole. Then none ever arrives, but one at a time would. A line may be slow in one direction only, so each direction has its
+//! own lanes. A reader of a file waits for a range of an object, so a range takes a lane only after something broke off. It does take one
+//! then, because on the slowest line even six short ranges are too slow.
 //!
 //! Invariants
-//!  (1) So many begin at a time as lanes are open: `TRANSFERS` at most, and one at least. Ranges go beside them while all are open.
-//!  (2) When one breaks off, half of the lanes stay open that were open when it began: those that break off together count once.
-//!      When `WIDEN_AFTER` have come through since, or since the last lane was opened, one more opens.
-//!  (3) Who waits for a lane gets it before those who come later.
+//!  (1) As many transfers begin at a time as lanes are open: `TRANSFERS` at most, one at least. Ranges need no lane while all are open.
+//!  (2) When a transfer breaks off, half of the lanes stay open that were open when it began. So transfers that break off together
+//!      count once. When `WIDEN_AFTER` have come through since then, or since the last lane opened, one more opens.
+//!  (3) Transfers that wait for a lane get one in the order in which they came.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Reads what an answer of a server, or its failure, says beside its content.
+//! Reads what an answer of a server says apart from its content, and what a failed request says.
 //!
 //! Takes   answers and errors of `reqwest`
 //! Gives   where a part begins; when to ask again; a text for people

@@ -6,7 +6,7 @@
 //! The lock is read, taken and narrowed only within a transaction of the database. So each removal either is over before a backup
 //! copies the database, or keeps the file. The lock file has the time of the newest object in the backup, as 20 digits; before that
 //! is known, it is empty and everything is kept. An object that clients create after that time and then remove is not
-//! kept. So quotas still bound the disk, except for as long as an object is there that was created while the clock was
+//! kept. So quotas still bound the disk, except while there is an object that was created when the clock was
 //! ahead.
 
 use std::fs::File;

@@ -6,8 +6,8 @@
 //!         address
 //!
 //! Invariants
-//!  (1) Before a first byte goes to the store, `coming` has the file (`ledger/shared.rs`); so nothing is in the store that no table knows, but
-//!      what a lost answer or an older database left, which is garbage.
+//!  (1) Before the first byte of a file goes to the store, `coming` has the file (`ledger/shared.rs`). So if no table knows a file in the
+//!      store, a lost answer or an older database left it there, and it is garbage.
 //!  (2) The store gets the last piece of an object once all of it is known to be right, and takes it whole or not at all: one request, which
 //!      states its length.
 

@@ -5,8 +5,8 @@
 //! Never   waits for a database without bound, or shows its password
 //!
 //! Invariants
-//!  (1) Of two changes of one account one is over before the other looks at anything: with SQLite there is one writer, with PostgreSQL each
-//!      change first locks the row of the account (`ledger.rs`).
+//!  (1) Two changes of one account never overlap: one has ended before the other reads anything. SQLite has one writer; with PostgreSQL
+//!      each change first locks the row of the account (`ledger.rs`).
 
 pub(crate) mod postgres;
 

@@ -43,12 +43,12 @@ pub enum Error {
     SameFolder,
     /// Caller: one backup at a time; and of several instances none while `gc` runs, or the other way round.
     #[error(
-        "another backup of this server is being made, or `gc` removes something: try again when that has ended"
+        "another backup of this server is being made, or `gc` is removing something: try again when that has ended"
     )]
     BackupRunning,
     /// Caller: an object was removed during a backup, and its bytes too.
     #[error(
-        "the server that runs on the folder is of an earlier version, which does not know of backups: restart it, then run the backup again"
+        "the server that runs on the folder has an earlier version, which cannot take part in a backup: restart it with this version, then run the backup again"
     )]
     EarlierServer,
     /// Caller: a path that SQLite cannot be given.
@@ -77,7 +77,7 @@ pub enum Error {
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
     /// Environment: the database failed at the end of a change, which may have been made.
-    #[error("at the end of a change: {0}")]
+    #[error("it is not known whether a change was made: {0}")]
     Uncertain(Box<Error>),
     /// Environment: PostgreSQL cannot be reached, or ends connections.
     #[error("the database cannot be reached: {0}")]
@@ -94,7 +94,7 @@ pub enum Error {
         what: String,
     },
     /// Environment: the database has something that no version of this program writes.
-    #[error("the database has {0}")]
+    #[error("the database gave an unexpected answer: {0}")]
     Unsound(&'static str),
     /// Caller: the database belongs to another program.
     #[error(
@@ -118,7 +118,7 @@ pub enum Error {
     OnlyFolder,
     /// Environment: the lock of a backup ended before the backup.
     #[error(
-        "the connection that kept removed objects for this backup was lost, so some may be missing from it: make the backup again"
+        "the lock that keeps removed objects during a backup was lost, so some objects may be missing from this backup: make the backup again"
     )]
     BackupLost,
     /// Environment: the system failed.

@@ -1,10 +1,10 @@
 //! Hears what other instances of the server have published.
 //!
 //! Takes   notifications of the database
-//! Gives   them to who follows the vault at this instance
-//! Never   leaves a follower behind: after a connection was lost, it looks at every vault that is followed
+//! Gives   them to the followers of the vault at this instance
+//! Never   leaves a follower without news: after a connection was lost, it looks at every vault that is followed
 //!
-//! Without several instances nothing is to be heard: what this one publishes it knows.
+//! A server with a single instance needs none of this: it knows what it publishes itself.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,14 +1,14 @@
-//! The inbox: the requests of whoever has an address of a vault, and no token of its account.
+//! The inbox: the requests of depositors, who have an address of a vault, and no token of its account.
 //!
 //! Takes   requests that show the token of an address
 //! Gives   the object of that address; sealed objects, created
-//! Never   lists, reads or removes anything for them, or tells them what else there is
+//! Never   lists, reads or removes anything else for depositors, or shows them what else there is
 //! Spec    spec/12-inbox.md, section 12.5
 //!
 //! Invariants
-//!  (1) Whoever has no address gets one answer, whatever accounts, vaults and addresses there are.            [12.5.1]
+//!  (1) Somebody without an address always gets the same answer, whatever accounts, vaults and addresses there are.  [12.5.1]
 //!
-//! What bounds deposits is in the database (`inbox_rows.rs`); only the turns of transfers are those of one instance.
+//! The bounds of deposits are in the database (`inbox_rows.rs`); only the turns of transfers belong to one instance.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,17 +1,17 @@
-//! What the database says of inboxes: which addresses there are, what waits, and whether another deposit or piece may come by an address now.
+//! What the database says of inboxes: which addresses there are, what waits, and whether an address may create another deposit or piece now.
 //!
 //! Takes   the database; hashes of tokens; names and lengths of objects that a depositor wants to create
-//! Gives   the account of an address; nothing or a refusal
-//! Never   shows anything of a vault to whoever has no address of it
+//! Gives   the account of an address; nothing if the object may be created, or a refusal
+//! Never   shows anything of a vault to somebody without an address of it
 //! Spec    spec/12-inbox.md, section 12.5
 //!
-//! An instance of a server keeps none of this in memory: it holds for all instances together. Times are those of the clock of the database.
+//! No instance of a server has any of this in memory, so the bounds hold for all instances together. Times are by the clock of the database.
 //!
 //! Invariants
 //!  (1) An object is created for a depositor only while the address is there, in the same transaction.       [12.5.2]
 //!  (2) What waits in the inbox of a vault stays within its bounds, whoever deposits.                         [12.5.3]
-//!  (3) By one address `DEPOSITS_AT_ONCE` deposits come at once, and then one in `DEPOSIT_EVERY_S` seconds; so do pieces, as `PIECES_AT_ONCE`
-//!      and `PIECE_EVERY_S` say.                                                                              [12.5.3]
+//!  (3) Through one address `DEPOSITS_AT_ONCE` deposits may come at once, then one every `DEPOSIT_EVERY_S` seconds. `PIECES_AT_ONCE` and
+//!      `PIECE_EVERY_S` bound pieces in the same way.                                                                             [12.5.3]
 
 use strongroom_remote::ObjectName;
 use strongroom_remote::protocol::{INBOX_DEPOSITS_MAX, Refusal};

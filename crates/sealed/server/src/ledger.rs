@@ -10,9 +10,9 @@
 //!  (1) If several clients create an object with the same name, one succeeds: the transaction decides.
 //!  (2) A publication is admitted only with the number after the last one of its vault, and the last number never decreases.
 //!  (3) The usage of an account is the sum of its objects. Whenever it creates an object, the usage stays within its quota.
-//!  (4) Of two changes of one account one is over before the other looks at anything: each begins with the row of the account, which
-//!      it locks where a database can have two changes at once.
-//!  (5) What an account keeps does not go before its days are over, whoever asks (`ledger/keeping.rs`).
+//!  (4) Two changes of one account never overlap: one has ended before the other reads anything. Each begins with the row of the
+//!      account, and locks it if the database can have two changes at once.
+//!  (5) An object that an account keeps is not removed before its days are over, whoever asks (`ledger/keeping.rs`).
 
 pub(crate) mod chains;
 mod keeping;

@@ -11,9 +11,9 @@
 //!  (1) An object that was acknowledged as created is durable and whole, and has the stated hash.            [11.1.2]
 //!  (2) An account can reach nothing of another account.
 //!  (3) The memory for a request is bounded, whatever it contains and however slowly it arrives.
-//!  (4) In a vault that is followed nobody but its members creates, removes or reads what was pushed.          [11.11.6]
+//!  (4) In a vault that the server follows, only members create, remove or read what was pushed.               [11.11.6]
 //!  (5) Whoever has an address of an inbox can create deposits there, and nothing else.                        [12.5.1]
-//!  (6) What an account keeps for some days no client removes sooner.                                        [11.8.8]
+//!  (6) No client removes an object before the days for which its account keeps it are over.                 [11.8.8]
 #![forbid(unsafe_code)]
 
 mod answers;

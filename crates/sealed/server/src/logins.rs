@@ -1,5 +1,5 @@
-//! The challenges that were issued, and who is logged in. A server that is alone keeps them in memory, and its end ends every login;
-//! several instances keep them in their database (`ledger/passes.rs`), so that each knows what another has issued.
+//! The challenges that were issued, and who is logged in. A server with a folder keeps them in memory, so all logins end with it.
+//! Several instances keep them in their database (`ledger/passes.rs`), so that each knows what another has issued.
 //!
 //! Takes   the vault and the account of the request; the time
 //! Gives   challenges, each once; tokens, and the asker of each

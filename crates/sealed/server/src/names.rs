@@ -1,4 +1,4 @@
-//! The names by which devices reach the server: a login is for one of them.
+//! The names by which devices reach the server: each login is for one of these names.
 //!
 //! Takes   the certificate of the server, and the names that its operator gives
 //! Gives   whether a name is one of its own

@@ -1,8 +1,8 @@
 //! The threads on which requests to PostgreSQL and S3 run.
 //!
-//! Takes   what is to be waited for, from a thread that may wait
+//! Takes   a future, from a thread that may wait for it
 //! Gives   its result
-//! Never   keeps whoever ends it waiting: what still runs then is given up
+//! Never   delays the thread that ends it: work that still runs then is abandoned
 
 use std::future::Future;
 

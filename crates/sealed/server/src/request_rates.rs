@@ -4,8 +4,8 @@
 //! Gives   nothing, or a refusal
 //! Never   keeps more than `CALLERS_MAX` callers in memory, or refuses one of them for the requests of another
 //!
-//! A caller may make as many requests at once as would be due in `REQUESTS_BURST`, then so many a second. An instance counts what it
-//! answers itself. An address says who makes a request only where nobody shows a valid token: behind a proxy all clients have one.
+//! A caller may make as many requests at once as are due in `REQUESTS_BURST`, then the allowed number per second. An instance counts only
+//! what it answers itself. Only callers without a valid token are told apart by their network address: behind a proxy all clients share one.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

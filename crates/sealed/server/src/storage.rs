@@ -1,7 +1,7 @@
 //! Where a server keeps everything: in a folder, or in PostgreSQL and S3.
 //!
 //! Takes   a path, or URLs
-//! Gives   the same, for who opens it
+//! Gives   the same, for the code that opens it
 //! Never   shows a password or a key in them
 
 use std::fmt;

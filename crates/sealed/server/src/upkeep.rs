@@ -1,16 +1,16 @@
 //! The upkeep of what a server stores: compares it, copies it, and frees what nothing refers to, whether the server runs or not.
 //!
 //! Takes   where a server stores everything, and a folder for a backup
-//! Gives   what is wrong, by account, vault and name; a backup that `serve` can run on; with a database and an object store the time for one
+//! Gives   what is wrong, by account, vault and name; a backup that `serve` can run on; with an object store, a period for making one
 //! Never   removes or changes an object
 //!
 //! Invariants
 //!  (1) A backup is one state of the database with the bytes of all its objects. While it is made, the folder `TO` has
-//!      the whole earlier backup, with files that belong to the new one only.
+//!      the whole earlier backup, and beside it files that only the new one needs.
 //!  (2) A file in `objects` without a row is garbage, also while a server runs: the row of an object is added before
 //!      its file gets there, and removed after it has left. In an object store a file without a row in any table is
 //!      garbage (`ledger/shared.rs`).
-//!  (3) Of an object that was in the database when a backup of several instances began, the bytes stay until that has ended.
+//!  (3) In a backup of several instances, the bytes of every object that was in the database at its beginning stay until its end.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

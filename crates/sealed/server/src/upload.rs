@@ -2,7 +2,7 @@
 //!
 //! Takes   the body of a request, and the length and hash that the request states
 //! Gives   a file with these bytes, if they have that length and hash; the bytes of a short document
-//! Never   holds more than one piece of an object in memory, waits long for the next piece, or waits without bound for all
+//! Never   holds more than one piece of an object in memory, waits long for the next piece, or waits without bound for the whole body
 //!
 //! If a request is refused while its body still arrives, the server reads the body to its stated end and drops it.
 //! Otherwise many clients would see a broken connection instead of the answer.

@@ -1,6 +1,6 @@
 //! Random histories of several devices of one vault, each from one seed: devices write, sync over a faulty line, are
-//! killed, erase, join and leave. The remote is in memory, or at a server, a process that is killed, started again and put back to a backup, and
-//! where others deposit files.
+//! killed, erase, join and leave. The remote is in memory, or at a server. The server is a process that is killed, started
+//! again and restored from a backup, and others deposit files there.
 //!
 //! Takes   a seed, which determines devices, steps, faults and clocks; where the remote is
 //! Gives   that the history was correct; or the first violation, and the steps before it
@@ -23,17 +23,17 @@
 //!  (5) At the end all devices are sound, by `verify --deep`, `check` and `remote check --deep`; a new device gets the same tree.
 //!  (6) A removed device publishes nothing once its removal was published.
 //!  (7) While keys stay the same, a sync seals no content again, except texts that it merges.
-//!  (8) Devices do not notice that a server was killed and started again; `strongroom-server check` finds no problem, and no file that
-//!      belongs to no object.
-//!  (9) Every device notices that a server was put back to an older backup, and then syncs nothing. Once all use a new, empty vault there,
+//!  (8) Devices do not notice that a server was killed and started again. `strongroom-server check` finds no problem, and no file
+//!      without an object.
+//!  (9) Every device notices that a server was restored from an older backup, and then syncs nothing. Once all use a new, empty vault there,
 //!      as the guide says, (3) to (5) and (7) hold, for everything that was published before.
-//! (10) Each deposit that a server acknowledged is in `/Inbox` of every device once at the end, any other at most once, and none waits at
-//!      the server; depositors do not notice that the server was killed.
-//! (11) What a device erased, and has published, no snapshot of any device gives back at the end, nor do the segments of a device once it was
-//!      compacted, nor those of the remote; at a server, and where an older copy of a folder was used, only (12) is asked.
+//! (10) At the end each deposit that a server acknowledged is in `/Inbox` of every device once, and any other at most once. None waits at
+//!      the server. Depositors do not notice that the server was killed.
+//! (11) At the end, if an erasure was published, its content is in no snapshot of any device, in no segment of a device after compaction, and
+//!      in no segment of the remote. At a server, and where an older copy of a folder was used, only (12) is checked.
 //! (12) No snapshot lost other content by an erasure.
-//! (13) What was erased keeps no device from being cloned, with content or on demand, and no clone says that it is lost; where an older copy
-//!      of a folder was used, it may say so.
+//! (13) Erased content never prevents a clone, with content or on demand, and no clone reports it as lost. Where an older copy of a folder
+//!      was used, a clone may report it so.
 
 mod asked;
 mod command;

@@ -2,11 +2,11 @@
 //!
 //! Takes   a limit in bytes, or none; segments as they are read
 //! Gives   the same limit at every later opening; the order in which segments were read
-//! Never   stores what was read, so that reading costs no commit; or notes anything without a limit
+//! Never   stores which segments were read, because then reading would cost commits; notes no reads while there is no limit
 //! Spec    spec/11-sync.md, [11.9.9]
 //!
-//! The order is that of this process. Of a segment that it has not read, the times of the file tell more: see `last_use` in
-//! `upkeep/limit.rs`.
+//! The order covers the reads of this process. For a segment that this process has not read, the times of its file are used: see
+//! `last_use` in `upkeep/limit.rs`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) What another device noted is erased once: its id is kept from then on, as long as the note is there.        [6.11.8]
+//!  (1) What another device noted is erased once: this device stores the id of the note for as long as the note exists.  [6.11.8]
 //!  (2) An erasure that was interrupted is finished before anything else is erased.                              [6.11.6]
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //!      names a special segment that has no file, so it is not reported as lost.                      [6.11.3]
 //!  (2) Equal content that is stored again gets new bytes.                                             [6.11.4]
 //!  (3) The offset of an erased block in that special segment is the time of its erasure.              [6.11.3]
-//!  (4) With the first block that is erased it is noted that all remotes are to be pruned at once.             [6.11.11]
+//!  (4) The transaction that erases the first block also notes that all remotes must be pruned at once.        [6.11.11]
 
 use std::collections::BTreeSet;
 

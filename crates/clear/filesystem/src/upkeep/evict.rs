@@ -1,15 +1,15 @@
 //! Removes files of segments that a remote has. Their rows stay, so that a file is fetched when something in it is read.
 //!
-//! Takes   segments, each with the remote that has just shown the caller that it has it
+//! Takes   segments, each with a remote that has just shown the caller that it has the segment
 //! Gives   free space on the disk
-//! Never   removes a file unless that very remote is still noted to have it, that holds nodes of trees, or that a backup or a push needs
+//! Never   removes a file if that remote is no longer noted to have it, if it holds nodes of trees, or if a backup or a push needs it
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
 //!  (1) A file is removed only after a durable commit marks its segment as away. So after an interruption at any point
 //!      the file is here or will be fetched.
 //!  (2) A segment that is away holds only content of files, so trees and names never need a remote.
-//!  (3) What other remotes are noted to have proves nothing: they may have lost it. [11.9.1]
+//!  (3) A note that another remote has the segment proves nothing: that remote may have lost it. [11.9.1]
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
-//! What a limit for the content on this device goes by: how much is here, and what was used last.
+//! The facts that a limit for the content on this device needs: how much is here, and when each segment was last used.
 //!
 //! Takes   an open file system
-//! Gives   bytes of segments that are here; the order in which segments may go
+//! Gives   bytes of segments that are here; the order in which segments may be evicted
 //! Never   evicts: the vault does, which asks a remote first
 //! Spec    spec/11-sync.md, [11.9.9]
 

@@ -1,7 +1,7 @@
-//! The owner's part of taking in deposits: opening them, which needs keys, and finding what became of them, wherever it lies.
+//! The owner's part of taking in deposits: opens them, which needs keys, and finds their files, wherever these are now.
 //!
-//! Takes   an envelope, and pieces, as a remote has them
-//! Gives   what they hold, or that they hold nothing for this vault; whether a file is there
+//! Takes   an envelope, and pieces, as a remote has them; the number of a node
+//! Gives   their content, or why it does not open here; whether that node is still the file of the deposit
 //! Never   asks a remote, or changes anything
 //! Spec    spec/12-inbox.md
 

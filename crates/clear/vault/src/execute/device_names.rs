@@ -1,8 +1,8 @@
 //! The names of devices, as the root directory has them.
 //!
 //! Takes   the file system; the members of the vault
-//! Gives   the members with their names; a root directory with the names of those devices only
-//! Never   fails because of a name: without it there is the id
+//! Gives   the members with their names; a root directory that has names of members only
+//! Never   fails because of a name: a device without one still has its id
 //! Spec    spec/1-keys.md, section 1.12
 
 use std::collections::HashSet;

@@ -1,16 +1,16 @@
-//! Remembers what the last look for content that may go for the limit of this device has found, and what it cost.
+//! Remembers the last look for content to evict because of the limit of this device: what it found, and what it cost.
 //!
-//! Takes   each look; later what is here, and how often the vault has changed
+//! Takes   each look; later the segments that are here, and how often the vault has changed
 //! Gives   whether another look is worth its cost
-//! Never   looks itself; never keeps anybody from a look that a person asked for
+//! Never   looks itself, or prevents a look that a person asked for
 //! Spec    spec/11-sync.md, [11.9.9]
 //!
-//! A look goes through everything that is pinned. If more is pinned than the limit, content stays above it, and each change would lead to
-//! another look.
+//! A look reads the rows of everything that is pinned. If more is pinned than the limit allows, content stays above the limit. Without
+//! this module, each change would then cause another look.
 //!
 //! Invariants
-//!  (1) Another look is due once the limit or the pins are others, once as many changes were made as the last look has read rows, or once a
-//!      tenth of the limit came that the last look has not seen. So the looks read about as many rows as there are changes.
+//!  (1) Another look is due once the limit or the pins have changed, once the vault has changed as often as the last look has read rows, or
+//!      once new segments take a tenth of the limit. So the looks read about as many rows as there are changes.
 
 use std::collections::{HashMap, HashSet};
 

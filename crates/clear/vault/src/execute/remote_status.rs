@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.14
 //!
 //! Invariants
-//!  (1) When a remote answered is stored with whatever else is stored about it. For that alone something is stored only where the caller
-//!      says so, and once an hour.
+//!  (1) The time of a remote's last answer is stored together with other facts about that remote. By itself it is stored only if the
+//!      caller says so, and at most once an hour.
 
 use strongroom_metadata::{Published, SegmentState, has_no_file};
 use strongroom_sync::RemoteState;

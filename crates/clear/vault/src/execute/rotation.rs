@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) Everything is re-sealed and durable, also records of revisions, before a header without the old keys is written.  [1.10.4]
 //!  (2) The process that opens the vault after a crash continues where the rows say that the rotation stopped.  [1.10.1]
-//!  (3) Old keys are forgotten only once every remote has the newest header and nothing is sealed under old keys that is live there, or
-//!      waits there in an inbox. So later publications need no old key. A device that syncs late still finds an earlier header at the
+//!  (3) Old keys are forgotten only once every remote has the newest header, and nothing that is live there, or waits there in an inbox,
+//!      is sealed under old keys. So later publications need no old key. A device that syncs late still finds an earlier header at the
 //!      remote, with old and new keys.                                                                     [11.6.9]
 
 use std::sync::Arc;

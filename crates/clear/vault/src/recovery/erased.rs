@@ -1,8 +1,8 @@
 //! Tells content that was erased from content that is lost.
 //!
-//! Takes   a rebuild that has written all its rows, with the erasures that the tree of its newest snapshot notes
-//! Gives   rows that say of lost content that it was erased, where it was
-//! Never   changes the row of content that is there, or that a file of the living state names
+//! Takes   a rebuild that has written all its rows, and the erasures that the tree of its newest snapshot notes
+//! Gives   rows of lost content, marked as erased where an erasure explains the loss
+//! Never   changes the row of content that exists, or that a file of the current state names
 //! Spec    spec/6-history.md, section 6.11; spec/7-recovery.md, [7.4.10]
 
 use strongroom_filesystem::segment_without_file;

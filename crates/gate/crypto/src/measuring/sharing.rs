@@ -1,4 +1,4 @@
-//! Finds from which size on the pool shares sealing among threads, and among how many.
+//! Finds the size from which the pool should share sealing among threads, and the number of these threads.
 //!
 //! Takes   a sealer, a clock, sizes
 //! Gives   speeds of sealing on the calling thread alone and with the pool; the size at which the pool becomes faster

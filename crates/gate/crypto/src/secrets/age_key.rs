@@ -43,7 +43,7 @@ pub enum AgeKeyError {
     )]
     NoRecipient,
     /// An SSH key of a type or size that age does not use.
-    #[error("this SSH key cannot be used; ed25519 and RSA of 2048 to 4096 bits can")]
+    #[error("this SSH key cannot be used; use an ed25519 key, or an RSA key of 2048 to 4096 bits")]
     UnsupportedSshKey,
     /// Not an age identity file and not an SSH private key.
     #[error("this is neither an age identity file nor an SSH private key")]

@@ -59,7 +59,7 @@ pub struct Argon2Cost {
 /// Environment: the memory that a passphrase slot needs is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the passphrase slot needs {memory_kib} KiB of memory, which are not free; close programs or use another slot"
+    "the passphrase slot needs {memory_kib} KiB of memory, more than is free; close programs or use another slot"
 )]
 pub struct OutOfMemory {
     /// What the slot asks for.

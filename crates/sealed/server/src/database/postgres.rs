@@ -1,8 +1,8 @@
 //! Connections to PostgreSQL.
 //!
 //! Takes   a URL of a database, statements
-//! Gives   rows; sessions that hold a lock; a connection that hears of notifications
-//! Never   waits longer for a connection, a statement or a lock than `limits.rs` says, uses a connection again whose state is not known,
+//! Gives   rows; sessions that hold a lock; a connection that receives notifications
+//! Never   waits longer for a connection, a statement or a lock than `limits.rs` says, reuses a connection in an unknown state,
 //!         or speaks over a network without TLS unless the URL says `sslmode=disable`
 //!
 //! Invariants

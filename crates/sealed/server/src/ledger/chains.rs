@@ -1,8 +1,8 @@
-//! The members of vaults, as far as the server has noted them: of the vaults that it follows.
+//! The members of the vaults that the server follows, as far as it has noted them.
 //!
 //! Takes   verified chains of members, with the header that has them; requests, each with its asker
 //! Gives   the noted members; permission or a refusal
-//! Never   forgets a record that was noted, or notes one that does not continue those
+//! Never   forgets a noted record, or notes a record that does not continue the noted ones
 //! Spec    spec/11-sync.md, [11.11.5] to [11.11.8]
 //!
 //! Invariants

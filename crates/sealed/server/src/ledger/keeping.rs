@@ -1,17 +1,17 @@
-//! Decides whether an object stays that somebody asks to remove: an account can keep it for some days.
+//! Decides whether an object stays although somebody asks to remove it: an account can keep it for some days.
 //!
 //! Takes   when somebody first asked, when the object came, and for how many days the account keeps
 //! Gives   whether it stays for now; until when
 //! Never   counts a day before somebody has asked
 //! Spec    spec/11-sync.md, [11.8.8]
 //!
-//! The days count from the first request and not from when the object came: otherwise whoever has the keys of a device could remove at once
-//! all that is older. So a clock that jumps forward frees nothing that nobody has asked for before. Times are those of the clock of
-//! the database.
+//! The days count from the first request to remove the object, and not from when it came: otherwise somebody with the keys of a device could
+//! remove everything older at once. So a clock that jumps forward frees nothing that nobody had asked to remove before. Times are those of
+//! the clock of the database.
 //!
 //! Invariants
-//!  (1) What an account keeps stays until so many days have passed since somebody first asked to remove it.      [11.8.8]
-//!  (2) No publication goes while an earlier one is there that somebody asked to remove: some may have begun their days later. [11.8.5]
+//!  (1) An object that an account keeps stays until its days have passed since the first request to remove it.   [11.8.8]
+//!  (2) No publication is removed before an earlier one that somebody asked to remove: that one's days may have begun later. [11.8.5]
 
 use strongroom_remote::ObjectName;
 

@@ -1,12 +1,12 @@
 //! Challenges and logins that several instances of a server know (`logins.rs` keeps those of one instance in memory).
 //!
-//! Takes   the vault and the account of who asks
-//! Gives   challenges, each once; whose a token is
+//! Takes   the vault and the account of the request
+//! Gives   challenges, each once; the asker to whom a token belongs
 //! Never   keeps a token, only its hash
 //! Spec    spec/11-sync.md, [11.11.1] and [11.11.9]
 //!
-//! Times are those of the clock of the database. If that jumps, what was issued in its future does not count, and nothing counts for
-//! longer than from its beginning to its end.
+//! Times are those of the clock of the database. A challenge or a login counts only while this clock is between its beginning and its
+//! end. So a jump of the clock does not make either valid for longer.
 
 use strongroom_remote::protocol::Refusal;
 

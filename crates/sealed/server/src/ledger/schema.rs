@@ -4,8 +4,8 @@
 //! Gives   one with the tables of this version
 //! Never   touches the database of another program, or of a newer version, or makes the tables twice if several instances start at once
 //!
-//! The steps are written for SQLite. PostgreSQL gets the same ones, with its names of types, and tables of what only several instances
-//! need (`ledger/shared.rs`, `ledger/passes.rs`).
+//! The steps are written for SQLite. PostgreSQL gets the same steps, with its own names of types. It also gets tables that only several
+//! instances need (`ledger/shared.rs`, `ledger/passes.rs`).
 
 use rusqlite::{Connection, TransactionBehavior};
 

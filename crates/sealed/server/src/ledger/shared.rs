@@ -1,4 +1,4 @@
-//! What several instances of a server know of one another's files and publications, by their database.
+//! What the instances of a server know of one another's files and publications, through their common database.
 //!
 //! Takes   files that come and go; notifications
 //! Gives   rows by which every instance knows these files; the vault and the number in a notification

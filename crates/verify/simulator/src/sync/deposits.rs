@@ -1,8 +1,8 @@
-//! What others deposit at the server of a history, and the address by which they do.
+//! Deposits that others make at the server of a history, and the address that they use.
 //!
 //! Takes   a history; nothing happens if its remote is in memory
 //! Gives   deposits that the server acknowledged; the first violation of the rule (10) in the head of `sync.rs`
-//! Never   changes what was deposited: what users do to a deposit is tried in vault/tests/inbox.rs
+//! Never   changes a deposit: vault/tests/inbox.rs tests what users do to one
 //! Spec    spec/12-inbox.md
 
 use std::collections::BTreeMap;

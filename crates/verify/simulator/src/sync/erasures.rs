@@ -1,8 +1,8 @@
-//! Devices erase contents, each of which is the only one of a file of its own.
+//! Devices erase contents. Each of these is the whole content of a file, and of no other file.
 //!
 //! Takes   a history
 //! Gives   a description of the event; the first violation of the rules (11) to (13) in the head of `sync.rs`
-//! Never   erases what other steps change: what comes back then, and why, is tried in vault/tests/sync/erased.rs
+//! Never   erases what other steps change: vault/tests/sync/erased.rs tests what comes back then, and why
 //! Spec    spec/6-history.md, section 6.11
 
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! and port.
 //!
 //! Takes   the program, an empty folder, and the choices of moments
-//! Gives   vaults there, as the client of every device reaches them; what `strongroom-server check` says
+//! Gives   vaults there, which each device reaches through its client; what `strongroom-server check` says
 //! Never   leaves a process behind; ends one that it did not start
 //!
 //! The seed determines which request meets a kill, how long after its beginning the kill is due, and how long the server stays away.
