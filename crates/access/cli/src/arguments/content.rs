@@ -35,7 +35,7 @@ pub(crate) struct FindContent {
     /// PREFIX (see --sha256)
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
-    /// PREFIX is the beginning of a SHA-256 hash; computes the SHA-256 hash of every file that has none stored
+    /// PREFIX is the beginning of a SHA-256 hash; the command computes this hash for every file for which none is stored
     #[arg(long, requires = "hash")]
     pub(crate) sha256: bool,
     /// Search the snapshot that SELECTOR matches (see `strongroom log --help`)

@@ -32,7 +32,7 @@ pub(crate) enum DeviceCommand {
         after_help = "The name is encrypted like files, so no remote can read it. Other devices show it after a sync. If two devices rename one device at the same time, the name that was pushed first stays. A name has at most 64 bytes. With an empty NAME the device has no name any more. A device that was removed, or that got new device keys, has no name either. Conflict copies of files have the id of the device in their names, never its name.\n\nExample:\n  strongroom device rename photos 3fa2 \"Anna's laptop\""
     )]
     Rename(DeviceRename),
-    /// Shows a short code for each remote, to compare with another device: whether the remote has shown both the same history
+    /// Shows a short code for each remote; if another device shows the same code, the remote has shown both the same history
     #[command(after_help = crate::arguments::help::device_compare())]
     Compare(Whole),
     /// Accepts all changes of keys and devices so far, so that commands no longer report them

@@ -122,8 +122,8 @@ pub(crate) fn remote_prune() -> String {
     format!(
         "A push also prunes, about once a week, unless the remote was added with --keep. Pruning first marks unused objects as retired; a \
          push at least a week later deletes those that are still unused. With --now this command deletes them at once. If a device has evicted \
-         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days. If the operator of a \
-         server has set that it keeps what is removed for some days, it keeps the objects for so long after a device first asked to delete them.\n\n{}",
+         content, objects that become unused stay at the remote until that device has synced, but for at most 180 days. The operator of a \
+         server can let it keep removed objects for some days. Then it keeps each object for these days after a device first asked to delete it.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
@@ -133,10 +133,10 @@ pub(crate) fn remote_prune() -> String {
 
 pub(crate) fn inbox_add() -> String {
     format!(
-        "The remote must be a Strongroom server (`strongroom serve`). The URL that this command prints is all that a depositor needs. It \
-         allows to deposit files, and nothing else: whoever has it cannot list, read or change anything, not even their own deposits. Only \
-         devices of the vault can decrypt what was deposited. The next `pull` or `sync` of any device, or a mount with --sync, puts it into \
-         the directory /Inbox of the vault, once.\n\n\
+        "The remote must be a Strongroom server (`strongroom serve`). The URL that this command prints is all that a depositor needs. Whoever \
+         has it can deposit files, and do nothing else: they cannot list, read or change anything, not even their own deposits. Only \
+         devices of the vault can decrypt what was deposited. The next `pull` or `sync` of any device, or a mount with --sync, puts each \
+         file once into the directory /Inbox of the vault.\n\n\
          Give each depositor an address of its own: then you can withdraw one without the others. After the keys of the vault were changed \
          (`key rotate`, `key remove`, `device remove`), all addresses are withdrawn at the next sync; make new ones with the same labels.\n\n{}",
         example(&[
@@ -148,7 +148,7 @@ pub(crate) fn inbox_add() -> String {
 
 pub(crate) fn inbox_remove() -> String {
     format!(
-        "The vault syncs with the server, so that what was deposited until now comes into /Inbox.\n\n{}",
+        "The command syncs with the server, and takes what was deposited until now into /Inbox.\n\n{}",
         example(&["strongroom inbox remove photos scanner"])
     )
 }
@@ -162,10 +162,10 @@ pub(crate) fn inbox_discard() -> String {
 
 pub(crate) fn deposit() -> String {
     format!(
-        "The files are encrypted on this machine, for the vault. Before that the command checks that the key which the server shows is the \
-         one of the URL. A file may have 1 GiB. If the command is interrupted, nothing of the unfinished file comes into the vault; run it \
+        "The files are encrypted on this machine, for the vault. Before that, the command checks that the key which the server shows \
+         belongs to the URL. A file may have at most 1 GiB. If the command is interrupted, nothing of the unfinished file comes into the vault; run it \
          again. With --id, a file that is already there is not deposited twice.\n\n\
-         Keep the URL as you would a key to a letter box: whoever has it can fill the inbox. Other users of this machine see the arguments \
+         Guard the URL like the key of a letter box: whoever has it can fill the inbox. Other users of this machine see the arguments \
          of a command; the part of the URL before the @ can come from the environment variable STRONGROOM_TOKEN instead.\n\n{}",
         example(&[
             "strongroom deposit 'https://sra-…@server/anna/photos' scan.pdf",
@@ -202,7 +202,7 @@ pub(crate) fn device_remove() -> String {
 
 pub(crate) fn device_compare() -> String {
     format!(
-        "First run `strongroom sync` on both devices, until nothing is new, then this command on both. If the number of the last publication is \
+        "First run `strongroom sync` on both devices until nothing new comes. Then run this command on both. If the number of the last publication is \
          not the same, one device has not seen what the other one has: sync it again. If the numbers are the same and the codes differ, \
          the remote has shown the two devices different histories. Then remove the remote on one of them, add it again and sync: files \
          that differ are kept twice. A device compares histories by itself too, but notices a difference only when the remote shows it \
@@ -408,9 +408,9 @@ pub(crate) fn rotate() -> String {
 pub(crate) fn erase() -> String {
     format!(
         "First remove the file with `strongroom rm`. This command then removes its content from all snapshots, also where the file had another \
-         name; for a directory, the content of all files below it. Names, attributes and link targets stay in the snapshots, and so does \
-         content that other files have too. The content leaves each remote with the next `strongroom push` or `strongroom sync`, and other \
-         devices with their next sync. Earlier copies of the vault folder still have the content: delete them.\n\n{}",
+         name. For a directory, it removes the content of all files below it. Names, attributes and link targets stay in the snapshots, and so does \
+         content that other files have too. The next `strongroom push` or `strongroom sync` with a remote deletes the content there, and the next sync \
+         of another device erases it on that device. Earlier copies of the vault folder still have the content: delete them.\n\n{}",
         example(&[
             "strongroom rm photos:/scan.pdf",
             "strongroom erase photos:/scan.pdf --dry-run",
@@ -435,8 +435,8 @@ pub(crate) fn compression() -> String {
         "With zstd, new content is compressed in blocks of up to 64 KiB. A block is stored compressed only if it becomes at least an eighth shorter. \
          Content that is already stored stays as it is. Anyone who sees the vault folder then learns how well content could be compressed; \
          anyone who watches the folder closely learns this block by block. Keep compression off if \
-         somebody can add text to a file that also has your secrets, or if it must stay impossible to recognize a known file by the compressed \
-         lengths of its blocks. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
+         somebody can add text to a file that also has your secrets, or if nobody may be able to recognize a known file by the \
+         compressed lengths of its blocks. The setting belongs to this copy of the vault; a rebuilt or cloned vault begins without it.\n\n{}",
         example(&[
             "strongroom compression photos",
             "strongroom compression photos zstd",
@@ -459,14 +459,14 @@ pub(crate) fn pin() -> String {
 
 pub(crate) fn evict() -> String {
     format!(
-        "The command first asks the remotes for their lists. It deletes content only if a remote lists its segment with the full length. Names, sizes, times and snapshots \
+        "The command first asks the remotes which segments they have. It deletes content only if a remote lists its segment with the full length. Names, sizes, times and snapshots \
          stay, so listing needs no remote. Reading a file fetches the segments (files of up to 16 MiB) that contain it, and keeps them. If no \
          remote can be reached, reading fails with an input/output error, and everything else works.\n\n\
          The command deletes only whole segments. With a path, it deletes each segment in which at least half of the content in use \
          belongs to that path or to files below it. Content that was not pushed stays. `strongroom backup` needs all content here: --undo \
          fetches it.\n\n\
-         With --keep-at-most, this device keeps a limit from now on: the command, and each `strongroom sync` and every mount with --sync later, \
-         evicts what was least recently read. Pinned content, content that was not pushed, and the last segments that were read stay, even \
+         --keep-at-most sets a limit for this device. If the device has more than that, this command, and later each `strongroom sync` and every mount \
+         with --sync, evict what was least recently read. Pinned content, content that was not pushed, and the last segments that were read stay, even \
          above the limit, so a limit below 256M is of little use. Names and attributes do not count. Other devices do not have the limit. \
          `strongroom info` shows it.\n\n{}",
         example(&[
@@ -523,11 +523,11 @@ pub(crate) fn repair() -> String {
          pushed. Nothing else is fetched; a remote that cannot be reached is reported and skipped. Other damaged \
          content is replaced from another copy in the vault, if there is one. Damaged records of snapshots (their files in the vault folder) and \
          damaged trees of snapshots are rebuilt from the database, as far as it still has them. A lost or damaged vault.json or replica.json is \
-         restored from the second copy beside it. If the database has lost a snapshot and its record is left, the snapshot is added to the database \
-         again. Content without a name is moved to lost+found. Segment files and snapshot records that belong to nothing known are moved to the \
-         folder `unexplained` in the vault folder. A segment file is deleted only if everything in it that files or snapshots use has been stored \
-         again elsewhere. The command lists what stays lost with exact byte ranges; reading them gives an error. Storing the same content again \
-         repairs it (`put --checksum`).\n\n\
+         restored from the second copy beside it. If the database has lost a snapshot whose record still exists, the snapshot is added to the \
+         database again. Content without a name is moved to lost+found. If the vault does not know what a segment file or a snapshot record belongs to, that file \
+         is moved to the folder `unexplained` in the vault folder. A segment file is deleted only if everything in it that files or snapshots use has been stored \
+         again elsewhere. The command lists the exact byte ranges that stay lost; reading them gives an error. Storing the same content \
+         again repairs them (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read. Names that \
          are newer are lost, and their content is moved to lost+found. The command asks before that; where it cannot \
          ask, it needs --yes. It keeps the old file beside the new one. Running the command twice, or killing it half-way, does no \

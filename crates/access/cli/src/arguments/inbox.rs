@@ -29,7 +29,7 @@ pub(crate) enum InboxCommand {
     /// Withdraws an address: nobody can deposit with its URL any more
     #[command(after_help = crate::arguments::help::inbox_remove())]
     Remove(InboxNamed),
-    /// Deletes a waiting deposit from the server, without taking it into the vault; or all that were set aside
+    /// Deletes a waiting deposit, or all that were set aside, from the server without taking them into the vault
     #[command(after_help = crate::arguments::help::inbox_discard())]
     Discard(InboxDiscard),
     /// Lets the next pull try again to open a deposit that was set aside

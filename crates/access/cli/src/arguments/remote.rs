@@ -47,7 +47,7 @@ pub(crate) enum RemoteCommand {
     Add(RemoteAdd),
     /// Lists the remotes, and for each what it has, what waits to be pushed to it, and who pushed last
     #[command(
-        after_help = "The command asks no remote: it shows what this device knows. `to push` counts the files that were made, changed or moved since the last push, and the encrypted bytes on this disk that the remote lacks. `evicted` is content that the remote has and this disk has not. `contact` is when the remote last answered this device; if nothing was new then, the time may be up to an hour too early, or more after `sync --watch` or a mount was killed. The other devices are listed with their last publications, as far as this device has read them; the times are by their own clocks. `strongroom info` shows the same.\n\nExample:\n  strongroom remote list photos"
+        after_help = "The command asks no remote: it shows what this device knows. `to push` counts the files that were made, changed or moved since the last push, and the encrypted bytes on this disk that the remote lacks. `evicted` is content that the remote has and this disk does not have. `contact` is when the remote last answered this device. If nothing was new then, the shown time may be up to an hour too early; if `sync --watch` or a mount was killed, it may be even earlier. The other devices are listed with their last publications, as far as this device has read them; the times are by their own clocks. `strongroom info` shows the same.\n\nExample:\n  strongroom remote list photos"
     )]
     List(RemoteList),
     /// Removes a remote from the vault; deletes nothing at the remote
@@ -78,7 +78,7 @@ pub(crate) struct RemoteAdd {
     /// The address of the remote: folder:/PATH, https://SERVER/ACCOUNT/VAULT, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// Let this device never delete anything at the remote: for credentials that may only add objects
+    /// Never delete anything at the remote from this device; use this with credentials that may only add objects
     #[arg(long)]
     pub(crate) keep: bool,
     /// Let `clone` accept a passphrase at all remotes of the vault, as `remote guessable VAULT yes` does; then anyone who can read a
