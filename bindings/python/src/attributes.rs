@@ -1,10 +1,20 @@
 //! Converts the attributes of a node for Python's `stat`.
 //!
 //! Takes   `Attributes`
-//! Gives   a tuple in the order that `strongroom/_stat.py` expects
-//! Never   gives times as floats: they are nanoseconds since 1970
+//! Gives   a tuple, and of a tuple an `os.stat_result`
+//! Never   leaves that to Python, where it would take longer than the call into the vault
 
+use pyo3::IntoPyObjectExt as _;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
 use strongroom::filesystem::{Attributes, NodeKind};
+
+/// Content is stored in blocks of this size at most.
+pub(crate) const BLOCK_BYTES: u32 = 65_536;
+
+/// Nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 
 /// `st_mode`, `st_ino`, `st_nlink`, `st_uid`, `st_gid`, `st_size`; access, modification, change and creation in nanoseconds;
 /// `st_blocks`, `st_rdev`.
@@ -26,6 +36,40 @@ pub(crate) fn stat_of(attributes: &Attributes) -> Stat {
         attributes.blocks,
         attributes.rdev,
     )
+}
+
+/// The same as `os.stat_result`; `st_dev` is 0.
+#[pyfunction]
+pub(crate) fn stat_result(py: Python<'_>, stat: Stat) -> PyResult<Bound<'_, PyAny>> {
+    static RESULT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let (mode, inode, links, uid, gid, size, accessed, modified, changed, _created, blocks, device) =
+        stat;
+    let times = [accessed, modified, changed];
+    let mut shown = vec![
+        mode.into_py_any(py)?,
+        inode.into_py_any(py)?,
+        0.into_py_any(py)?,
+        links.into_py_any(py)?,
+        uid.into_py_any(py)?,
+        gid.into_py_any(py)?,
+        size.into_py_any(py)?,
+    ];
+    for ns in times {
+        shown.push(ns.div_euclid(SECOND).into_py_any(py)?);
+    }
+    for ns in times {
+        // As CPython does it, so that equal times are equal floats.
+        let seconds = ns.div_euclid(SECOND) as f64 + 1e-9 * ns.rem_euclid(SECOND) as f64;
+        shown.push(seconds.into_py_any(py)?);
+    }
+    for ns in times {
+        shown.push(ns.into_py_any(py)?);
+    }
+    shown.push(BLOCK_BYTES.into_py_any(py)?);
+    shown.push(blocks.into_py_any(py)?);
+    shown.push(device.into_py_any(py)?);
+    let result = RESULT.import(py, "os", "stat_result")?;
+    result.call1((PyTuple::new(py, shown)?,))
 }
 
 /// The bits of `st_mode` that name a kind, as `stat.S_IFMT` takes them out.

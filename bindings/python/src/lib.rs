@@ -29,6 +29,10 @@ mod whole;
 /// What `strongroom/*.py` calls.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    const BLOCK_BYTES: u32 = super::attributes::BLOCK_BYTES;
+    #[pymodule_export]
+    use super::attributes::stat_result;
     #[cfg(feature = "panic-test")]
     #[pymodule_export]
     use super::calls::panics;

@@ -10,6 +10,8 @@ from ._sync import Progress
 _Folder = Union[str, os.PathLike[str]]
 _Tree = Union[Vault, Snapshot]
 
+BLOCK_BYTES: int
+
 class Vault:
     @property
     def closed(self) -> bool: ...
@@ -142,6 +144,7 @@ def open(
 def create(folder: _Folder, keys: List[Given], *, suite: int, remember: bool) -> Tuple[Vault, str, str]: ...
 def open_file(tree: _Tree, path: bytes, flags: List[str], mode: int) -> File: ...
 def stat(tree: _Tree, path: bytes, follow: bool) -> Stat: ...
+def stat_result(stat: Stat) -> os.stat_result: ...
 def set_attributes(
     vault: Vault,
     path: bytes,
