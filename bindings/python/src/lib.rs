@@ -30,7 +30,7 @@ mod whole;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
-    const BLOCK_BYTES: u32 = super::attributes::BLOCK_BYTES;
+    const _BLOCK_BYTES: u32 = super::attributes::BLOCK_BYTES;
     #[pymodule_export]
     use super::attributes::stat_result;
     #[cfg(feature = "panic-test")]

@@ -10,7 +10,7 @@ from ._sync import Progress
 _Folder = Union[str, os.PathLike[str]]
 _Tree = Union[Vault, Snapshot]
 
-BLOCK_BYTES: int
+_BLOCK_BYTES: int
 
 class Vault:
     @property

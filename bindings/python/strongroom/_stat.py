@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ._native import BLOCK_BYTES, stat_result
+from ._native import _BLOCK_BYTES as BLOCK_BYTES
+from ._native import stat_result
 
 __all__ = ["BLOCK_BYTES", "Stat", "created_ns", "stat_result"]
 
