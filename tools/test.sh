@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests. Mount tests need /dev/fuse; without it they report that and fail, because a skipped test proves nothing.
-# Everything is built first. Then the tests run in two lanes side by side, as most of them wait more than they compute: those of the workspace,
-# and the second one's, whose output comes at its end.
+# The workspace is built first. Then two lanes run side by side, as most tests wait more than they compute: the tests of the workspace, and
+# clippy with all others, whose output comes at its end. Clippy alone: `make check`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all -- --check
@@ -19,19 +19,19 @@ esac
 tests=(--workspace --locked --exclude strongroom-conformance --exclude strongroom-simulator "${left_out[@]}")
 with_ledger=(--locked -p strongroom-crypto -p strongroom-conformance -p strongroom-simulator
     --features "strongroom-crypto/nonce-ledger,strongroom-simulator/nonce-ledger,strongroom-simulator/testing")
-# Compiled before they are looked at: OpenSSL, and then SQLite on one processor, are what most crates wait for, and only compiling has enough
-# else to do meanwhile.
 cargo test "${tests[@]}" --no-run
-cargo clippy --workspace --all-targets --locked -- -D warnings
-# What it shares with the workspace has the same features, so that it is not looked at again.
-cargo clippy -p strongroom-simulator --all-targets --features testing,strongroom/fail-self-test --locked -- -D warnings
-cargo test "${with_ledger[@]}" --no-run
 # A test that hangs is named by cargo and ended, long before whoever waits for all of them gives up. Tests send signals: those that this
 # shell may have to ignore are as usual for them.
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=env --default-signal timeout --foreground --verbose --kill-after=10 1200"
 
+# As most wait, more of them run at a time than there are processors.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}"
+
 second_lane() {
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    # What it shares with the workspace has the same features, so that it is not looked at again.
+    cargo clippy -p strongroom-simulator --all-targets --features testing,strongroom/fail-self-test --locked -- -D warnings
     cargo test "${with_ledger[@]}" --no-fail-fast
     tools/bindings_python.sh test
     tools/bindings_java.sh test
@@ -50,6 +50,6 @@ second_code=0
 wait "$second" || second_code=$?
 cat "$log"
 if [ "$first_code" != 0 ] || [ "$second_code" != 0 ]; then
-    echo "tests failed: those of the workspace ended with $first_code, those above (ledger, Python, Java) with $second_code" >&2
+    echo "tests failed: those of the workspace ended with $first_code, those above (clippy, ledger, Python, Java) with $second_code" >&2
     exit 1
 fi
