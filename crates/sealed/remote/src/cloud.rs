@@ -10,6 +10,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{
     Error as StoreError, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
-    PutOptions, PutPayload,
+    PutOptions, PutPayload, PutResult,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -35,6 +36,9 @@ const CODE_BYTES_MAX: usize = 64;
 
 /// What S3 calls an upload that is too slow, with the status 400.
 const TOO_SLOW: &str = "RequestTimeout";
+
+/// What S3 calls an upload beside which another request creates or deletes the same object, with the status 409.
+const CONTESTED: &str = "ConditionalRequestConflict";
 
 /// A path in an object store, and what runs the requests.
 pub(crate) struct Cloud {
@@ -81,32 +85,51 @@ impl Cloud {
         self.runtime.block_on(answer).map_err(explain)
     }
 
+    /// Creates an object. A name that is contested is tried again: what took it may be gone a moment later, or never have been there.
     fn put(&self, name: &ObjectName, bytes: Bytes) -> Result<Created> {
         let path = self.path(name);
-        // If it was created although the answer was lost, it is there already.
-        let put = often(&self.up, Extent::Object, async || {
-            let sent = Sent::default();
-            let mut options = PutOptions::from(PutMode::Create);
-            options.extensions.insert(sent.clone());
-            let payload = PutPayload::from(bytes.clone());
-            let put = self.store.put_opts(&path, payload, options).await;
-            let carried = match &put {
-                Ok(_) => Carried::Whole,
-                Err(error) if sent.has_begun() && is_cut(error) => Carried::Part,
-                Err(_) => Carried::Unknown,
+        let mut patience = Patience::new(Instant::now(), self.up.progress());
+        loop {
+            let error = match self.put_once(&path, &bytes) {
+                Ok(_) => return Ok(Created::New),
+                Err(error) => error,
             };
-            (put, carried)
-        });
-        match self.runtime.block_on(put) {
-            Ok(_) => Ok(Created::New),
-            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
-                Ok(Created::AlreadyThere)
+            match &error {
+                StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }
+                    if !is_contested(&error) || self.has(name)? =>
+                {
+                    return Ok(Created::AlreadyThere);
+                }
+                StoreError::AlreadyExists { .. } => {
+                    match patience.pause(Instant::now(), self.up.progress(), Duration::ZERO) {
+                        Some(pause) => thread::sleep(pause),
+                        None => return Err(explain(error)),
+                    }
+                }
+                StoreError::NotImplemented { .. } | StoreError::NotSupported { .. } => {
+                    return Err(Error::NoCreateOnly(words_of(&error)));
+                }
+                _ => return Err(explain(error)),
             }
-            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
-                Err(Error::NoCreateOnly(words_of(&error)))
-            }
-            Err(error) => Err(explain(error)),
         }
+    }
+
+    fn put_once(&self, path: &Path, bytes: &Bytes) -> object_store::Result<PutResult> {
+        // If it was created although the answer was lost, it is there already.
+        self.runtime
+            .block_on(often(&self.up, Extent::Object, async || {
+                let sent = Sent::default();
+                let mut options = PutOptions::from(PutMode::Create);
+                options.extensions.insert(sent.clone());
+                let payload = PutPayload::from(bytes.clone());
+                let put = self.store.put_opts(path, payload, options).await;
+                let carried = match &put {
+                    Ok(_) => Carried::Whole,
+                    Err(error) if sent.has_begun() && is_cut(error) => Carried::Part,
+                    Err(_) => Carried::Unknown,
+                };
+                (put, carried)
+            }))
     }
 
     /// Bytes of an object, at most `bytes_max` and one more if it has more, and where in it they begin; `None` if there is none.
@@ -335,6 +358,18 @@ fn is_cut(error: &StoreError) -> bool {
     code_of(error).as_deref() == Some(TOO_SLOW)
 }
 
+/// Whether all that a store said by "it exists" is that another request works on that name: S3 does while one creates or deletes the
+/// object (409), and its end is open. That the condition of the request failed (412) is the proof that an object is there.
+fn is_contested(error: &StoreError) -> bool {
+    let StoreError::AlreadyExists { source, .. } = error else {
+        return false;
+    };
+    !matches!(
+        source.downcast_ref(),
+        Some(StoreError::Precondition { .. } | StoreError::NotModified { .. })
+    )
+}
+
 /// What a store means by the name of an error, where its status says something else or nothing.
 fn explain_code(code: &str) -> Option<Error> {
     let refused = |why: &str| Some(Error::Refused(format!("{why} ({code})")));
@@ -345,6 +380,9 @@ fn explain_code(code: &str) -> Option<Error> {
         "RequestTimeTooSkewed" => {
             refused("its clock and the clock of this machine differ too much")
         }
+        CONTESTED => Some(Error::Unreachable(format!(
+            "other requests created or deleted the same object there for too long ({code})"
+        ))),
         TOO_SLOW => Some(Error::Unreachable(format!(
             "no data arrived there for too long ({code})"
         ))),

@@ -94,6 +94,46 @@ fn errors(remote: &dyn Remote) -> [Error; 3] {
     ]
 }
 
+/// Goal: an object counts as there only if it is. Method: a store answers twice that another request works on the name, and each time that
+/// there is no such object; then it takes the object. Another has the object when it is asked. A third fails the condition of the request,
+/// and is not asked again. Failed before: the first two counted as there, so a segment could be published that nobody had.
+#[test]
+fn an_object_that_was_being_deleted_is_created() {
+    let contested = refusal("409 Conflict", "ConditionalRequestConflict");
+    let none = AWAY.replace("503 Service Unavailable", "404 Not Found");
+    let created =
+        "HTTP/1.1 200 OK\r\netag: \"1\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let there = "HTTP/1.1 200 OK\r\netag: \"1\"\r\ncontent-length: 10\r\nlast-modified: Sat, 28 Nov 2026 06:00:00 GMT\r\nconnection: close\r\n\r\n";
+    let unasked = refusal("500 Internal Server Error", "InternalError");
+    for (answers, expected) in [
+        (
+            vec![
+                contested.clone(),
+                none.clone(),
+                contested.clone(),
+                none,
+                created.to_owned(),
+                unasked.clone(),
+            ],
+            Created::New,
+        ),
+        (
+            vec![contested, there.to_owned(), unasked.clone()],
+            Created::AlreadyThere,
+        ),
+        (
+            vec![
+                refusal("412 Precondition Failed", "PreconditionFailed"),
+                unasked,
+            ],
+            Created::AlreadyThere,
+        ),
+    ] {
+        let created = store(answers).create(&object(), OBJECT.to_vec());
+        assert_eq!(created.unwrap(), expected);
+    }
+}
+
 /// Goal: credentials that are wrong, or expired since the last request, a clock that is wrong, and a quota that is used up are called
 /// what they are, whatever status a store has for them. Failed before: expired ones and quotas were some other error, and the words were
 /// the first line of a document.
