@@ -31,6 +31,16 @@ impl Moment {
         self.is_within_at(Self::now(), time)
     }
 
+    /// Whether more than `time` has passed since by either clock; what the system's says is nothing if it went back.
+    pub(crate) fn has_passed(self, time: Duration) -> bool {
+        let now = Self::now();
+        let by_system = now.system.duration_since(self.system).unwrap_or_default();
+        now.steady
+            .saturating_duration_since(self.steady)
+            .max(by_system)
+            > time
+    }
+
     fn is_within_at(self, now: Self, time: Duration) -> bool {
         let by_system = now.system.duration_since(self.system);
         now.steady.saturating_duration_since(self.steady) <= time

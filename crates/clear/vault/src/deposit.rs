@@ -19,6 +19,8 @@ use strongroom_format::{SuiteId, hex};
 use strongroom_remote::{Address, Created, InboxDoor};
 use strongroom_sync::{deposit_name, in_parallel, piece_name};
 
+use crate::clock::Moment;
+use crate::limits::DEPOSIT_TAKES_MAX;
 use crate::{Error, GoOn, Result};
 
 /// Pieces on their way at a time. Each takes about two mebibytes of memory.
@@ -111,7 +113,7 @@ impl Depositor {
                 DepositId(id)
             }
         };
-        let sealer = DepositSealer::begin(&SystemRandom)?;
+        let (sealer, begun) = (DepositSealer::begin(&SystemRandom)?, Moment::now());
         let mut size = 0;
         in_parallel(
             Pieces {
@@ -136,6 +138,7 @@ impl Depositor {
                 }
             },
         )?;
+        check_time(begun)?;
         let info = DepositInfo {
             name: new.name.clone(),
             sender: new.sender.clone(),
@@ -154,6 +157,17 @@ impl Depositor {
             bytes: size,
             was_there: created == Created::AlreadyThere,
         })
+    }
+}
+
+/// Refuses to complete a deposit that was begun so long ago that devices may have removed its first pieces: this machine was suspended, or
+/// the server was away.                                                                                      [12.2.2]
+fn check_time(begun: Moment) -> Result<()> {
+    match begun.has_passed(DEPOSIT_TAKES_MAX) {
+        false => Ok(()),
+        true => Err(Error::Inbox(
+            "it took longer than the vault waits for the parts of a deposit, or the clock was set meanwhile; deposit it again".to_owned(),
+        )),
     }
 }
 
@@ -222,6 +236,28 @@ mod tests {
         ] {
             assert_eq!(lens(&mut std::io::repeat(7).take(len as u64)), expected);
         }
+    }
+
+    /// Goal: nobody is told that a deposit is there whose first pieces devices have removed. Method: one that began so long ago by one clock.
+    /// Failed before: it was completed, however long it had taken.
+    #[test]
+    fn a_deposit_that_takes_too_long_is_not_completed() {
+        let now = Moment::now();
+        let (shorter, longer) = (DEPOSIT_TAKES_MAX / 2, DEPOSIT_TAKES_MAX * 2);
+        // Of a machine that was suspended only the one clock says so.
+        let before = |time| Moment {
+            system: now.system - time,
+            ..now
+        };
+        assert!(check_time(before(shorter)).is_ok());
+        let refused = check_time(before(longer));
+        assert!(matches!(refused, Err(Error::Inbox(_))), "{refused:?}");
+        // One that was set back says nothing.
+        let set_back = Moment {
+            system: now.system + longer,
+            ..now
+        };
+        assert!(check_time(set_back).is_ok());
     }
 
     /// Goal: what never ends is refused once it is too long, and a source that fails ends it.

@@ -18,6 +18,7 @@ use crate::clock::now_s;
 use crate::inbox_state::{
     AddressEntry, INBOX_ADDRESSES_MAX, INBOX_LABEL_BYTES_MAX, InboxState, SET_ASIDE,
 };
+use crate::place_clock::PlaceClock;
 use crate::receive::{Waiting, remove_pieces};
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
@@ -265,7 +266,8 @@ impl Vault {
             was_there = true;
             remote.remove(&deposit_name(id))?;
             let waiting = Waiting::at(&*remote)?;
-            remove_pieces(&*remote, &waiting, &HashSet::from([id]), now_s())?;
+            let clock = PlaceClock::of(&*remote, false);
+            remove_pieces(&*remote, &waiting, &HashSet::from([id]), Some(&clock))?;
         }
         Ok(was_there)
     }
@@ -290,7 +292,8 @@ impl Vault {
                 count += 1;
             }
             if !gone.is_empty() {
-                remove_pieces(&*remote, &waiting, &gone, now_s())?;
+                let clock = PlaceClock::of(&*remote, false);
+                remove_pieces(&*remote, &waiting, &gone, Some(&clock))?;
             }
         }
         Ok(count)
@@ -308,8 +311,7 @@ impl Vault {
                 return Err(Error::RemoteKept(row.name));
             }
             let waiting = Waiting::at(&*remote)?;
-            // All came before the end of time.
-            count += remove_pieces(&*remote, &waiting, &HashSet::new(), u64::MAX)?;
+            count += remove_pieces(&*remote, &waiting, &HashSet::new(), None)?;
         }
         Ok(count)
     }

@@ -18,12 +18,12 @@ use strongroom_remote::protocol::DEPOSIT_OBJECT_BYTES_MAX;
 use strongroom_remote::{Error as RemoteError, Remote};
 use strongroom_sync::{deposit_name, in_parallel, piece_name};
 
-use crate::clock::now_s;
 use crate::deposit_name::{folded, free_name, plain_name};
 use crate::inbox_state::{INBOX_STATE, InboxState, Listing, NOTE, SET_ASIDE, note_head};
 use crate::limits::DEPOSIT_GRACE;
 use crate::owner::client::Unanswered;
 use crate::path::{Links, join};
+use crate::place_clock::PlaceClock;
 use crate::receive::is_changed;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
@@ -75,6 +75,8 @@ pub(crate) struct Came<'a> {
     pub(crate) listing: &'a Listing<'a>,
     /// Names of all pieces there, listed behind the deposits if one has content: an envelope comes after its pieces.
     pub(crate) pieces: &'a OnceCell<HashSet<String>>,
+    /// What says how long ago it came.
+    pub(crate) clock: &'a PlaceClock<'a>,
 }
 
 /// What became of a deposit.
@@ -153,7 +155,7 @@ impl Vault {
                 run: RunId(run),
             },
             // Whoever has an address can write any epoch into an envelope: it would wait for ever, and fill the inbox.
-            DepositFields::UnknownEpoch if is_late(came) => return self.set_aside(came, NO_KEYS),
+            DepositFields::UnknownEpoch if is_late(came)? => return self.set_aside(came, NO_KEYS),
             DepositFields::UnknownEpoch => {
                 return Ok(Taken::Left {
                     why: OTHER_KEYS,
@@ -217,7 +219,7 @@ impl Vault {
         if !remote.has(&deposit_name(came.id))? {
             return Ok(Taken::Gone);
         }
-        match is_late(came) {
+        match is_late(came)? {
             true => self.set_aside(came, NEVER_COMPLETE),
             false => Ok(Taken::Left {
                 why: INCOMPLETE,
@@ -396,8 +398,8 @@ impl Vault {
 }
 
 /// Whether it came so long ago that nobody waits for what it lacks.
-fn is_late(came: &Came<'_>) -> bool {
-    came.came_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s()
+fn is_late(came: &Came<'_>) -> Result<bool> {
+    came.clock.is_over(came.came_s, DEPOSIT_GRACE)
 }
 
 /// Whether the remote lists every piece of a deposit.

@@ -85,6 +85,7 @@ mod pace;
 mod pairing;
 pub mod panics;
 mod path;
+mod place_clock;
 mod private_folder;
 mod provider_in_use;
 mod prune;

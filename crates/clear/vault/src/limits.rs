@@ -146,6 +146,10 @@ pub(crate) const NEEDS_RENEWED: std::time::Duration =
 pub(crate) const DEPOSIT_GRACE: std::time::Duration =
     std::time::Duration::from_secs(7 * 24 * 60 * 60);
 
+/// A deposit that takes longer is not completed: some time before devices remove its first pieces.                     [12.2.2]
+pub(crate) const DEPOSIT_TAKES_MAX: std::time::Duration =
+    std::time::Duration::from_secs(6 * 24 * 60 * 60);
+
 /// So long a deposit that was set aside stays at the remote.                                                [12.6.3]
 pub(crate) const SET_ASIDE_STAYS: std::time::Duration =
     std::time::Duration::from_secs(30 * 24 * 60 * 60);

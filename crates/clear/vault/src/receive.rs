@@ -25,6 +25,7 @@ use crate::inbox_state::{AddressEntry, INBOX_STATE, InboxState, Listing, SET_ASI
 use crate::inbox_taking::{Came, NO_SPACE, Taken};
 use crate::limits::{DEPOSIT_GRACE, SET_ASIDE_STAYS};
 use crate::path::Links;
+use crate::place_clock::PlaceClock;
 use crate::pull::PullReport;
 use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on};
@@ -141,6 +142,7 @@ impl Vault {
         let old = self.withdraw_old(&state, row, remote)?;
         let waiting = Waiting::at(remote)?;
         let (listed, pieces) = (waiting.ids(), OnceCell::new());
+        let clock = PlaceClock::of(remote, row.keeps);
         let gone = (self.shared.inbox.lock()).gone_after(&state, &row.id, &listed);
         let listing = Listing {
             remote: row.id,
@@ -155,6 +157,7 @@ impl Vault {
                 came_s: *came_s,
                 listing: &listing,
                 pieces: &pieces,
+                clock: &clock,
             };
             if self.inbox_state()?.has_received(*id) {
                 continue;
@@ -281,12 +284,12 @@ impl Vault {
         for one in &published.received {
             *came.entry(one.deposit).or_default() |= one.node != SET_ASIDE;
         }
-        let now_s = now_s();
+        let clock = PlaceClock::of(remote, false);
         let mut gone = HashSet::new();
         for (id, came_s) in &waiting.deposits {
             let goes = match came.get(id) {
                 Some(true) => true,
-                Some(false) => came_s.saturating_add(SET_ASIDE_STAYS.as_secs()) < now_s,
+                Some(false) => clock.is_over(*came_s, SET_ASIDE_STAYS)?,
                 None => false,
             };
             if goes {
@@ -300,7 +303,7 @@ impl Vault {
             looks.looks_for_pieces(row.number, Instant::now())
         };
         match looks || !gone.is_empty() {
-            true => remove_pieces(remote, waiting, &gone, now_s).map(drop),
+            true => remove_pieces(remote, waiting, &gone, Some(&clock)).map(drop),
             false => Ok(()),
         }
     }
@@ -349,12 +352,13 @@ impl Vault {
     }
 }
 
-/// Removes the pieces of deposits that are gone, and those without an envelope that came long ago; gives how many.     [12.6.3]
+/// Removes the pieces of deposits that are gone, and those without an envelope that came long ago by `clock`, or whenever they
+/// came without one; gives how many.                                                                         [12.6.3]
 pub(crate) fn remove_pieces(
     remote: &dyn Remote,
     waiting: &Waiting,
     gone: &HashSet<DepositId>,
-    now_s: u64,
+    clock: Option<&PlaceClock<'_>>,
 ) -> Result<u64> {
     let (complete, mut now) = (waiting.ids(), None::<HashSet<DepositId>>);
     let mut names: Vec<ObjectName> = Vec::new();
@@ -362,10 +366,14 @@ pub(crate) fn remove_pieces(
         let Some(id) = piece_of(&one.name) else {
             continue;
         };
-        let is_old = one.created_s.saturating_add(DEPOSIT_GRACE.as_secs()) < now_s;
+        let is_old = || {
+            clock.map_or(Ok(true), |clock| {
+                clock.is_over(one.created_s, DEPOSIT_GRACE)
+            })
+        };
         let goes = match gone.contains(&id) {
             true => true,
-            false if complete.contains(&id) || !is_old => false,
+            false if complete.contains(&id) || !is_old()? => false,
             // Its envelope may have come just now, or be beyond those that were looked at. All are asked for at once.
             false => {
                 if now.is_none() {
@@ -436,5 +444,39 @@ pub(crate) fn is_changed(error: &Error) -> bool {
             Error::Changed | Error::File(FileError::Exists | FileError::NotFound)
         ),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_format::deposit::RunId;
+    use strongroom_remote::memory;
+    use strongroom_sync::piece_name;
+
+    use super::*;
+
+    /// Goal: pieces of a deposit that is on its way stay, whatever the clock of a device says: the server takes the envelope all the same, and
+    /// the depositor believes that all is there. Method: a device whose clock is ahead by a month; then a place whose clock is there, too.
+    /// Failed before: the age was counted by the clock of the device alone.
+    #[test]
+    fn pieces_on_their_way_stay_although_the_clock_of_a_device_is_ahead() {
+        let remote = memory().unwrap();
+        let piece = piece_name(DepositId([1; 16]), RunId([2; 8]), 0);
+        remote.create(&piece, vec![3]).unwrap();
+        let later_s = now_s() + 30 * 24 * 60 * 60;
+        let removed = |there_s| {
+            let clock = PlaceClock::with(&*remote, later_s, there_s);
+            remove_pieces(&*remote, &Waiting::default(), &HashSet::new(), Some(&clock)).unwrap()
+        };
+        assert_eq!(removed(None), 0);
+        assert!(remote.has(&piece).unwrap());
+        assert_eq!(removed(Some(later_s)), 1);
+        assert!(!remote.has(&piece).unwrap());
+        // Whoever asks for that removes them at once.
+        remote.create(&piece, vec![3]).unwrap();
+        let all = remove_pieces(&*remote, &Waiting::default(), &HashSet::new(), None);
+        assert_eq!(all.unwrap(), 1);
     }
 }
