@@ -15,12 +15,13 @@ use crate::incoming::read_segment_into;
 use crate::request::remote::VaultObject;
 use crate::{Error, Result};
 
-/// The bytes of an object in the vault folder, which are whole; of a segment in one of `buffers`.
+/// The bytes of an object in the vault folder, which are whole; of a segment in one of `buffers`. `None` for the record of a snapshot that
+/// was removed since the owner named it.
 pub(crate) fn read_object(
     folder: &Folder,
     object: VaultObject,
     buffers: &Buffers,
-) -> Result<Buffer> {
+) -> Result<Option<Buffer>> {
     let damaged = |what, why: String| Err(Error::Damaged { what, why });
     match object {
         VaultObject::Segment { id, .. } => {
@@ -39,7 +40,7 @@ pub(crate) fn read_object(
             }
             let tail = scan(buffer.as_ref()).map(|found| found.tail);
             match matches!(tail, Ok(ScanTail::Finished(_))) {
-                true => Ok(buffer),
+                true => Ok(Some(buffer)),
                 // Damage is not to spread to where the copy should come from.
                 false => damaged(
                     SEGMENTS,
@@ -51,13 +52,8 @@ pub(crate) fn read_object(
         }
         VaultObject::Revision { id, epoch } => {
             let name = format!("{}.{epoch}", hex::encode(&id));
-            match folder.inside(REVISIONS).read_file(&name)? {
-                Some(bytes) => Ok(bytes.into()),
-                None => damaged(
-                    REVISIONS,
-                    format!("the record {name} is missing; open the vault once, then push again"),
-                ),
-            }
+            let bytes = folder.inside(REVISIONS).read_file(&name)?;
+            Ok(bytes.map(Buffer::from))
         }
     }
 }

@@ -389,7 +389,7 @@ mod tests {
 
     use super::*;
     use crate::CreateOptions;
-    use crate::request::remote::hash_of;
+    use crate::request::remote::{SegmentFields, Spared, WhichSegments, hash_of};
 
     /// Adds up how long somebody waits.
     #[derive(Debug, Default)]
@@ -482,6 +482,36 @@ mod tests {
         let request = Request::Remote(RemoteRequest::Remove { name, asked_for });
         assert!(!vault.ask_for::<bool>(&request).unwrap());
         assert_eq!(vault.remotes().unwrap().len(), 2);
+    }
+
+    /// Goal: nothing goes while the remote does not hear that it is needed. Method: between the look at the remote and the eviction another
+    /// program says there that nothing is needed, as nothing is away yet. Failed before: content went, and others could remove it there.
+    #[test]
+    fn nothing_goes_once_a_remote_hears_that_nothing_is_needed() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = with_two_remotes(place.path());
+        let row = vault.remote_rows().unwrap().remove(0);
+        let remote = vault.connect(&row).unwrap();
+        vault.proven_at(&row, &*remote).unwrap();
+        let mut segments = vault.segments_of(WhichSegments::Here, None).unwrap();
+        segments.retain(|one| one.remote == row.number);
+        assert!(!segments.is_empty());
+        let evict = || {
+            let (segments, spared) = (segments.clone(), Spared::Nothing);
+            let request = Request::Remote(RemoteRequest::Evict { segments, spared });
+            vault.ask_for::<Vec<SegmentFields>>(&request).unwrap()
+        };
+        let none = Request::Remote(RemoteRequest::NoteNeeds {
+            remote: row.number,
+            number: 0,
+            renames: false,
+        });
+        vault.ask_for::<()>(&none).unwrap();
+        assert!(evict().is_empty());
+        assert_eq!(vault.information().unwrap().away_bytes, 0);
+        vault.proven_at(&row, &*remote).unwrap();
+        assert!(!evict().is_empty());
+        vault.close().unwrap();
     }
 
     /// Goal: a remote that is not removed after all hears still that this device needs it, so that nobody removes there what went. Method: no

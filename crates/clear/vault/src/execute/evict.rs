@@ -13,10 +13,11 @@ use strongroom_metadata::{
     BlockNumber, InodeId, Place, Published, Reader, Reads, Remote, Segment, SegmentNumber,
     SegmentState, Transaction, has_no_file,
 };
+use strongroom_sync::RemoteState;
 
 use crate::execute::limit_looks::Looked;
 use crate::execute::pin::pins;
-use crate::execute::published::change;
+use crate::execute::published::{change, rows};
 use crate::execute::session::Session;
 use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
@@ -285,7 +286,8 @@ fn noted_and_here(session: &Session, remote: u64) -> Result<Vec<(SegmentId, u64)
     Ok(found)
 }
 
-/// Lets the files of those go that the caller has seen at a remote, unless they are spared; gives those that went.
+/// Lets the files of those go that the caller has seen at a remote, unless they are spared; gives those that went. Nothing goes of which the
+/// remote does not hear any more that it is needed.                                                        [11.9.2]
 pub(super) fn evict(
     session: &Session,
     segments: &[SegmentFields],
@@ -295,7 +297,15 @@ pub(super) fn evict(
         return Err(Error::Protocol("too many segments at once"));
     }
     let filesystem = session.filesystem();
-    let shown = segments.iter().map(|one| ShownSegment {
+    let _turn = session.vault.evicting.lock();
+    let mut said = HashSet::new();
+    for row in rows(session)? {
+        // Another program may have said since that nothing is needed there: nothing was away then.
+        let state = RemoteState::decode(&row.state);
+        said.extend(state.filter(|state| state.needs.1 > 0).map(|_| row.number));
+    }
+    let meant = segments.iter().filter(|one| said.contains(&one.remote));
+    let shown = meant.map(|one| ShownSegment {
         id: SegmentId(one.id),
         remote: one.remote,
         hash: one.hash,

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use strongroom_crypto::SystemRandom;
 use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
-use strongroom_format::{Epoch, SegmentId};
+use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, Reader};
 use strongroom_sync::{RemoteState, object_hash, seal_publication};
 
@@ -29,8 +29,8 @@ use crate::request::frame::ByteBuffer;
 use crate::request::remote::{NamedFields, UploadedObject, VaultObject};
 use crate::{Error, Result};
 
-/// The publication behind `last`. `KeysStale` if what was uploaded may not be named any more, or another session of this device has
-/// published meanwhile: the push begins again.
+/// The publication behind `last`. `KeysStale` if what was uploaded may not be named any more, if another session of this device has
+/// published meanwhile, or if the snapshot that the push is about was removed: the push begins again.
 pub(super) fn seal(
     session: &Session,
     (number, last): (u64, u64),
@@ -67,6 +67,12 @@ pub(super) fn seal(
     };
     if is_all {
         standing.retire_unnamed(named);
+    }
+    // Behind all of these looks: a record that is there now was there for them, so it is at the remote, or among what was uploaded.
+    if head != [0; 32] && !is_kept(session, &head)? {
+        // One that was only lost is written again.
+        session.vault.records.renew(session.filesystem(), &head)?;
+        return Ok(Response::KeysStale);
     }
     let is_same = named.uploaded.is_empty()
         && renamed.is_empty()
@@ -118,6 +124,14 @@ pub(super) fn seal(
     // Before anybody can see it: who made it is known again however this run ends.                    [11.10.1]
     change_state(session, number, |state| state.having_made(id))?;
     Ok(ByteBuffer(object).into())
+}
+
+/// Whether there is a record of that snapshot still: a person, or a schedule by its rule, may have removed it since the push began. A head
+/// without a record could be neither pulled nor cloned.                                                   [11.4.3]
+fn is_kept(session: &Session, head: &[u8; 32]) -> Result<bool> {
+    let head = hex::encode(head);
+    let names = session.vault.records.names()?;
+    Ok(names.iter().any(|(id, _)| *id == head))
 }
 
 /// Those that are noted as live under that hash.

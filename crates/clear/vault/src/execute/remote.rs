@@ -172,6 +172,7 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         } => {
             let mut random = [0; 16];
             SystemRandom.fill(&mut random)?;
+            let _turn = session.vault.evicting.lock();
             let noted = change_state(session, *remote, |mut state| {
                 if *renames || state.needs.0 == [0; 16] {
                     state.needs.0 = random;

@@ -73,6 +73,8 @@ pub(crate) struct OpenVault {
     /// When remotes answered last, by their numbers, in seconds since 1970: idle polls too, of which nothing is stored.
     pub(crate) contacts: Mutex<HashMap<u64, u64>>,
     pub(crate) limit_looks: LimitLooks,
+    /// Held while content is let go, and while it is noted what a remote hears of that.                        [11.9.2]
+    pub(crate) evicting: Mutex<()>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -108,6 +110,7 @@ impl OpenVault {
             push_turns: Arc::default(),
             contacts: Mutex::default(),
             limit_looks: LimitLooks::default(),
+            evicting: Mutex::new(()),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
