@@ -509,6 +509,16 @@ typedef struct {
   uint64_t id;
 } sr_transaction;
 
+// What went to a remote.
+typedef struct {
+  // Objects that went up, but for publications.
+  uint64_t objects;
+  // Their bytes.
+  uint64_t bytes;
+  // Publications that were made; 0: there was nothing new.
+  uint64_t publications;
+} sr_pushed;
+
 // What came from a remote. Give it back with sr_pulled_free.
 typedef struct {
   // Objects that came down, but for publications.
@@ -541,6 +551,8 @@ typedef struct {
   sr_names received_paths;
   // Deposits that did not come, with the reason, a line each.
   sr_names deposit_problems;
+  // Of a sync: what went up.
+  sr_pushed pushed;
   // Of a sync: segments that went from this disk for the limit of this device.
   uint64_t evicted_segments;
   // Their bytes.
@@ -727,18 +739,22 @@ int sr_get_space(sr_vault vault, sr_space *space);
 // Gives the space of removed content back now, instead of when the vault is idle.
 int sr_compact(sr_vault vault);
 
-// Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
-int sr_check(sr_vault vault);
+// Compares the tables of the vault with one another: 1 if all is sound, 0 if not; then `problems`, unless it is NULL, says what does not
+// agree, a line each.
+int sr_check(sr_vault vault,
+             sr_names *problems);
 
 // Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
-// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something;
+// `problems`, unless it is NULL, says what is wrong with files of the vault folder, which tables do not agree, and what waits, a line each.
 // `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
 // -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,
               void *context,
-              sr_names *damaged);
+              sr_names *damaged,
+              sr_names *problems);
 
 // Makes the folder `target` of the machine a copy of the vault folder while others use the vault; gives how many bytes were copied. A later
 // backup into the same folder copies only what is new. `told` may be NULL; a backup that was stopped is continued by the next one.
@@ -1174,13 +1190,14 @@ int sr_limit_remotes(sr_vault vault,
                      uint64_t up,
                      uint64_t down);
 
-// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
+// Brings the remote to the state of the vault. `told` and `pushed` may be NULL. A push that was stopped is continued by the next one.
 //
 // Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
 int sr_push(sr_vault vault,
             const char *name,
             sr_told told,
-            void *context);
+            void *context,
+            sr_pushed *pushed);
 
 // Brings what others pushed into the vault, and joins it with what changed here. `told` and `pulled` may be NULL.
 int sr_pull(sr_vault vault,
@@ -1217,7 +1234,7 @@ int sr_settle_conflict(sr_vault vault,
                        uint32_t keep,
                        sr_bytes *kept);
 
-// Gives back what sr_evict filled in.
+// Gives back what sr_evict or sr_evict_to_limit filled in.
 void sr_evicted_free(sr_evicted *evicted);
 
 // Removes content from this disk that remotes have, to free space: of files at or below `path`, or of all for NULL. What is read later
@@ -1260,6 +1277,15 @@ int sr_get_keep_at_most(sr_vault vault, uint64_t *bytes);
 // sr_pulled says how much. What is pinned, was not pushed or was just read stays.
 int sr_set_keep_at_most(sr_vault vault,
                         uint64_t bytes);
+
+// Evicts at once what a sync would evict for the limit of sr_set_keep_at_most; nothing if there is none. `told` and `evicted` may be NULL; if
+// `told` stops the call, that fails with -ECANCELED, and what went stays away.
+//
+// What is wrong with a remote is in `evicted`; what stayed is not counted there.
+int sr_evict_to_limit(sr_vault vault,
+                      sr_told told,
+                      void *context,
+                      sr_evicted *evicted);
 
 // Removes from a remote what nothing has referred to for `grace_s` seconds. Devices do this by themselves with 604800, a week: with less, a
 // device that is reading there now may have to begin again. First it pushes. `told` and `pruned` may be NULL.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use strongroom::{CloneProgress, Keep, PullReport, Rates, RemoteProgress, SyncReport};
+use strongroom::{CloneProgress, Keep, PullReport, PushReport, Rates, RemoteProgress, SyncReport};
 
 use crate::border::{
     Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
@@ -18,6 +18,28 @@ pub const SR_KEEP_MINE: u32 = 0;
 pub const SR_KEEP_THEIRS: u32 = 1;
 /// keep: both; the copy gets an ordinary name.
 pub const SR_KEEP_BOTH: u32 = 2;
+
+/// What went to a remote.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct sr_pushed {
+    /// Objects that went up, but for publications.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Publications that were made; 0: there was nothing new.
+    pub publications: u64,
+}
+
+impl From<PushReport> for sr_pushed {
+    fn from(report: PushReport) -> Self {
+        Self {
+            objects: report.objects,
+            bytes: report.bytes,
+            publications: report.publications,
+        }
+    }
+}
 
 /// What came from a remote. Give it back with sr_pulled_free.
 #[repr(C)]
@@ -53,6 +75,8 @@ pub struct sr_pulled {
     pub received_paths: sr_names,
     /// Deposits that did not come, with the reason, a line each.
     pub deposit_problems: sr_names,
+    /// Of a sync: what went up.
+    pub pushed: sr_pushed,
     /// Of a sync: segments that went from this disk for the limit of this device.
     pub evicted_segments: u64,
     /// Their bytes.
@@ -77,6 +101,7 @@ impl From<PullReport> for sr_pulled {
             received: report.received,
             received_paths: report.received_paths.into(),
             deposit_problems: report.deposit_problems.into(),
+            pushed: sr_pushed::default(),
             evicted_segments: 0,
             evicted_bytes: 0,
         }
@@ -86,6 +111,7 @@ impl From<PullReport> for sr_pulled {
 impl From<SyncReport> for sr_pulled {
     fn from(report: SyncReport) -> Self {
         Self {
+            pushed: report.pushed.into(),
             evicted_segments: report.evicted_segments,
             evicted_bytes: report.evicted_bytes,
             ..Self::from(report.pulled)
@@ -182,7 +208,7 @@ pub unsafe extern "C" fn sr_limit_remotes(vault: sr_vault, up: u64, down: u64) -
     })
 }
 
-/// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
+/// Brings the remote to the state of the vault. `told` and `pushed` may be NULL. A push that was stopped is continued by the next one.
 ///
 /// Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
 #[unsafe(no_mangle)]
@@ -191,13 +217,17 @@ pub unsafe extern "C" fn sr_push(
     name: *const c_char,
     told: sr_told,
     context: *mut c_void,
+    pushed: *mut sr_pushed,
 ) -> c_int {
     done(|| {
         check_not_called_back()?;
         let name = utf8(name)?;
-        vault.get()?.push(name, &mut |progress: &RemoteProgress| {
+        let report = vault.get()?.push(name, &mut |progress: &RemoteProgress| {
             goes_on(told, context, progress.bytes, progress.bytes_total)
         })?;
+        if let Ok(answer) = out(pushed) {
+            answer.put(report.into());
+        }
         Ok(())
     })
 }

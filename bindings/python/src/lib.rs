@@ -62,8 +62,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::space::{
-        bring_back, evict, keep_at_most, pin, pins, prune_remote, set_keep_at_most, unpin,
-        unused_at_remote,
+        bring_back, evict, evict_to_limit, keep_at_most, pin, pins, prune_remote, set_keep_at_most,
+        unpin, unused_at_remote,
     };
     #[pymodule_export]
     use super::transaction::{Transaction, begin, replace};

@@ -536,6 +536,13 @@ class Vault(Tree):
         """
         _native.set_keep_at_most(self._inner, bytes)
 
+    def evict_to_limit(self, progress: Optional[Progress] = None) -> EvictReport:
+        """Evicts at once what a sync would evict for the limit of ``keep_at_most``; nothing if there is none.
+
+        What stayed is not counted: ``kept`` and ``pinned`` of the report are 0.
+        """
+        return EvictReport._of(_native.evict_to_limit(self._inner, progress))
+
     def conflicts(self) -> List[Conflict]:
         """All conflict copies in the vault, in the order of their paths."""
         return [Conflict._of(conflict) for conflict in _native.conflicts(self._inner)]

@@ -423,6 +423,9 @@ class Machine:
     def do_evict(self, vault, path=None):
         return vault.evict(path).segments > 0
 
+    def do_evict_to_limit(self, vault):
+        return vault.evict_to_limit().segments > 0
+
     def do_bring_back(self, vault, path=None):
         return vault.bring_back(path).segments > 0
 

@@ -226,6 +226,8 @@ final class Native {
 
     static native void setKeepAtMost(long vault, boolean limits, long bytes);
 
+    static native byte[] evictToLimit(long vault, Progress told);
+
     static native byte[] pruneRemote(long vault, byte[] name, long graceSeconds, Progress told);
 
     static native byte[] unusedAtRemote(long vault, byte[] name);

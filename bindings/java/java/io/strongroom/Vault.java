@@ -738,6 +738,14 @@ public final class Vault extends Tree {
         handle().tell(null, null, vault -> Native.setKeepAtMost(vault, bytes.isPresent(), bytes.orElse(0)));
     }
 
+    /**
+     * Evicts at once what a sync would evict for the limit of {@link #keepAtMost}; nothing if there is none. What stayed is not counted: the report
+     * has 0 for it.
+     */
+    public EvictReport evictToLimit(Progress progress) throws IOException {
+        return new EvictReport(new Reader(handle().ask(null, null, vault -> Native.evictToLimit(vault, progress))));
+    }
+
     /** All conflict copies, in the order of their paths. */
     public List<Conflict> conflicts() throws IOException {
         Reader answer = new Reader(handle().ask(null, null, Native::conflicts));

@@ -803,6 +803,29 @@ class LifeTest {
         }
     }
 
+    @Test
+    void whatIsAboveTheLimitIsEvictedAtOnce() throws Exception {
+        byte[] content = new byte[9 << 20];
+        new Random(11).nextBytes(content);
+        try (Vault own = withStick("above")) {
+            Files.write(own.path("/a"), content);
+            Vault.Pushed pushed = own.push("stick", null);
+            assertTrue(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
+            pushed = own.push("stick", null);
+            assertTrue(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
+            assertEquals(0, own.evictToLimit(null).segments);
+            own.setKeepAtMost(OptionalLong.of(1));
+            assertTrue(own.evictToLimit((done, total) -> false).isStopped);
+            assertThrows(IllegalStateException.class, () -> own.evictToLimit((done, total) -> {
+                throw new IllegalStateException();
+            }));
+            EvictReport evicted = own.evictToLimit(null);
+            assertTrue(evicted.segments > 0 && evicted.bytes > 8 << 20 && evicted.problems.isEmpty() && !evicted.isStopped);
+            assertTrue(evicted.kept == 0 && evicted.pinned == 0 && own.information().awayBytes > 8 << 20);
+            assertArrayEquals(content, Files.readAllBytes(own.path("/a")));
+        }
+    }
+
     /** Method: another copy of the vault gets a key, and this one its header. */
     @Test
     void aKeyThatWaitsForADecisionIsNoDamage() throws Exception {

@@ -529,6 +529,8 @@ final class Machine implements AutoCloseable {
         switch (step.get("op").asText()) {
             case "evict":
                 return vault.evict(path, null).segments > 0;
+            case "evict_to_limit":
+                return vault.evictToLimit(null).segments > 0;
             case "bring_back":
                 return vault.bringBack(path, null).segments > 0;
             case "set_keep_at_most":

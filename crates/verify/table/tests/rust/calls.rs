@@ -461,6 +461,10 @@ impl Machine {
                 let report = vault.evict(path.as_deref(), &mut |_| GoOn::Yes);
                 boolean(report.map(|report| report.segments > 0))
             }
+            "evict_to_limit" => {
+                let report = vault.evict_to_limit(&mut |_| GoOn::Yes);
+                boolean(report.map(|report| report.segments > 0))
+            }
             "bring_back" => {
                 let path = step.find("path").map(Value::bytes);
                 let report = vault.bring_back(path.as_deref(), &mut |_| GoOn::Yes);
