@@ -559,6 +559,21 @@ typedef struct {
   uint64_t evicted_bytes;
 } sr_pulled;
 
+// A remote of a vault. Give it back with sr_remote_free.
+typedef struct {
+  // Where it is, without credentials.
+  sr_bytes url;
+  // What people compare on two devices: where `publications` are equal and these differ, the remote has shown them different histories.
+  // Empty before the first publication.
+  sr_bytes code;
+  // Publications that this vault made there or read.
+  uint64_t publications;
+  // Segments and snapshots that it has.
+  uint64_t objects;
+  // Whether this device removes nothing there.
+  bool keeps;
+} sr_remote;
+
 // What an eviction did. Give it back with sr_evicted_free.
 typedef struct {
   // Segments that went from this disk.
@@ -1004,9 +1019,11 @@ int64_t sr_restore(sr_vault vault,
                    const char *path,
                    const char *to);
 
-// Gives the paths at and below `path` that differ now from the snapshot that `selector` means, a directory before what lies in it.
+// Gives the paths at and below `path` that differ between the snapshots that `before` and `after` mean, a directory before what lies in it.
+// `after` is NULL for now.
 int sr_differences(sr_vault vault,
-                   const char *selector,
+                   const char *before,
+                   const char *after,
                    const char *path,
                    sr_names *paths);
 
@@ -1162,15 +1179,23 @@ int sr_transaction_remove_xattr(sr_transaction transaction,
 // Gives back what sr_pull or sr_sync_with filled in.
 void sr_pulled_free(sr_pulled *pulled);
 
-// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's.
+// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's. `keep`: this device removes
+// nothing there, also with sr_prune_remote.
 //
 // Fails with -EEXIST if the name is taken or the place is another vault's, -EINVAL for what is no name or URL, -EHOSTUNREACH, -EACCES.
 int sr_add_remote(sr_vault vault,
                   const char *name,
-                  const char *url);
+                  const char *url,
+                  bool keep);
 
 // Gives the names of all remotes, in the order in which they were added.
 int sr_remotes(sr_vault vault, sr_names *names);
+
+// Gives back what sr_get_remote filled in.
+void sr_remote_free(sr_remote *remote);
+
+// Gives what this device knows of a remote. Fails with -ENOENT if none has that name.
+int sr_get_remote(sr_vault vault, const char *name, sr_remote *remote);
 
 // Forgets a remote. What is there stays there.
 int sr_remove_remote(sr_vault vault, const char *name);

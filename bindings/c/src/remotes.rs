@@ -2,7 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use strongroom::{CloneProgress, Keep, PullReport, PushReport, Rates, RemoteProgress, SyncReport};
+use strongroom::{
+    CloneProgress, Error, Keep, PullReport, PushReport, Rates, RemoteInfo, RemoteProgress, Removal,
+    SyncReport,
+};
 
 use crate::border::{
     Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
@@ -131,7 +134,8 @@ pub unsafe extern "C" fn sr_pulled_free(pulled: *mut sr_pulled) {
     }
 }
 
-/// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's.
+/// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's. `keep`: this device removes
+/// nothing there, also with sr_prune_remote.
 ///
 /// Fails with -EEXIST if the name is taken or the place is another vault's, -EINVAL for what is no name or URL, -EHOSTUNREACH, -EACCES.
 #[unsafe(no_mangle)]
@@ -139,11 +143,16 @@ pub unsafe extern "C" fn sr_add_remote(
     vault: sr_vault,
     name: *const c_char,
     url: *const c_char,
+    keep: bool,
 ) -> c_int {
     done(|| {
         check_not_called_back()?;
         let (name, url) = (utf8(name)?, utf8(url)?);
-        Ok(vault.get()?.add_remote(name, url)?)
+        let removal = match keep {
+            true => Removal::Never,
+            false => Removal::Later,
+        };
+        Ok(vault.get()?.add_remote_with(name, url, removal)?)
     })
 }
 
@@ -155,6 +164,61 @@ pub unsafe extern "C" fn sr_remotes(vault: sr_vault, names: *mut sr_names) -> c_
         let remotes = vault.get()?.remotes()?.into_iter();
         let names: Vec<String> = remotes.map(|one| one.name).collect();
         answer.put(names.into());
+        Ok(())
+    })
+}
+
+/// A remote of a vault. Give it back with sr_remote_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_remote {
+    /// Where it is, without credentials.
+    pub url: sr_bytes,
+    /// What people compare on two devices: where `publications` are equal and these differ, the remote has shown them different histories.
+    /// Empty before the first publication.
+    pub code: sr_bytes,
+    /// Publications that this vault made there or read.
+    pub publications: u64,
+    /// Segments and snapshots that it has.
+    pub objects: u64,
+    /// Whether this device removes nothing there.
+    pub keeps: bool,
+}
+
+impl From<RemoteInfo> for sr_remote {
+    fn from(remote: RemoteInfo) -> Self {
+        Self {
+            url: remote.address.into_bytes().into(),
+            code: remote.code.into_bytes().into(),
+            publications: remote.publications,
+            objects: remote.objects,
+            keeps: remote.removal == Removal::Never,
+        }
+    }
+}
+
+/// Gives back what sr_get_remote filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remote_free(remote: *mut sr_remote) {
+    if !remote.is_null() {
+        crate::memory::sr_bytes_free(&raw mut (*remote).url);
+        crate::memory::sr_bytes_free(&raw mut (*remote).code);
+    }
+}
+
+/// Gives what this device knows of a remote. Fails with -ENOENT if none has that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_remote(
+    vault: sr_vault,
+    name: *const c_char,
+    remote: *mut sr_remote,
+) -> c_int {
+    done(|| {
+        let (name, answer) = (utf8(name)?, out(remote)?);
+        let mut remotes = vault.get()?.remotes()?.into_iter();
+        let found = remotes.find(|one| one.name == name);
+        let found = found.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
+        answer.put(found.into());
         Ok(())
     })
 }

@@ -451,7 +451,7 @@ static void progress(void)
     free(content);
     snprintf(url, sizeof url, "folder:%s/stick", base);
     MUST(mkdir(place("stick"), 0700) == 0);
-    MUST(sr_add_remote(vault, "stick", url) == 0);
+    MUST(sr_add_remote(vault, "stick", url, false) == 0);
     heard.stop = 1;
     MUST(sr_push(vault, "stick", hears, &heard, NULL) == -ECANCELED);
     MUST(heard.calls == 1 && heard.inner == -EDEADLK);
@@ -518,18 +518,27 @@ static void space(void)
     sr_pruned pruned;
     sr_pushed pushed;
     sr_pulled pulled;
+    sr_remote remote;
     sr_names names;
     uint64_t limit;
     sr_bytes found;
     char *content = content_of(len);
     MUST(sr_write_file(vault, "/a", content, len) == 0);
     char *url = remote_of("shelf");
-    MUST(sr_add_remote(vault, "shelf", url) == 0);
+    MUST(sr_add_remote(vault, "shelf", url, false) == 0);
+    MUST(sr_get_remote(vault, "shelf", NULL) == -EINVAL && sr_get_remote(vault, "none", &remote) == -ENOENT);
+    MUST(sr_get_remote(vault, "shelf", &remote) == 0 && strstr((char *)remote.url.data, "shelf") != NULL);
+    MUST(remote.code.len == 0 && remote.publications == 0 && remote.objects == 0 && !remote.keeps);
+    sr_remote_free(&remote);
+    sr_remote_free(&remote);
     MUST(sr_limit_remotes(vault, UINT64_C(1) << 40, 0) == 0);
     MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
     MUST(pushed.objects > 0 && pushed.bytes >= len && pushed.publications > 0);
     MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
     MUST(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
+    MUST(sr_get_remote(vault, "shelf", &remote) == 0);
+    MUST(remote.code.len == 24 && remote.publications > 0 && remote.objects > 0);
+    sr_remote_free(&remote);
     MUST(sr_check_remote(vault, "shelf", true, NULL, NULL, &names) == 1 && names.count == 0);
     sr_names_free(&names);
 
@@ -607,6 +616,10 @@ static void space(void)
 
     /* A copy of the folder, which is a vault. */
     MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0);
+    MUST(sr_remove_remote(vault, "shelf") == 0 && sr_add_remote(vault, "kept", url, true) == 0);
+    MUST(sr_get_remote(vault, "kept", &remote) == 0 && remote.keeps);
+    sr_remote_free(&remote);
+    MUST(sr_prune_remote(vault, "kept", 0, NULL, NULL, NULL) == -EACCES);
     MUST(sr_backup(vault, place("copy"), stops, NULL) == -ECANCELED);
     MUST(sr_backup(vault, place("copy"), NULL, NULL) > 0);
     MUST(sr_accept_records(vault) == 0);
@@ -713,7 +726,7 @@ static void erased_and_merged(void)
     char *content = content_of(len);
     thinned(vault);
     char *url = remote_of("archive");
-    MUST(sr_add_remote(vault, "archive", url) == 0);
+    MUST(sr_add_remote(vault, "archive", url, false) == 0);
     write_text(vault, "a\nb\nc\nd\ne\nf\ng\nh\n");
     MUST(sr_write_file(vault, "/secret", content, len) == 0);
     MUST(sr_take_snapshot(vault, "with it", &tag, 1, false) == 1);
@@ -830,7 +843,7 @@ static void syncing(void)
     MUST(mkdir(place("syncing.stick"), 0700) == 0);
     char url[4200];
     snprintf(url, sizeof url, "folder:%s/syncing.stick", base);
-    MUST(sr_add_remote(vault, "stick", url) == 0);
+    MUST(sr_add_remote(vault, "stick", url, false) == 0);
 
     /* It is ended by a call, twice. */
     listen_begins(&by_hand, false, 0);
@@ -910,7 +923,7 @@ static void pairing(void)
     MUST(sr_write_file(vault, "/a", "for both", 8) == 0);
     char *url = remote_of("meeting");
     MUST(sr_invite(vault, "meeting", &invitation, &code) == -ENOENT);
-    MUST(sr_add_remote(vault, "meeting", url) == 0);
+    MUST(sr_add_remote(vault, "meeting", url, false) == 0);
     MUST(sr_push(vault, "meeting", NULL, NULL, NULL) == 0);
     MUST(sr_invite(vault, "meeting", &invitation, &code) == 0);
     MUST(sr_keys_open(place("pairing"), &key, &how, &keys) == 0);

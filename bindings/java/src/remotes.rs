@@ -64,6 +64,9 @@ fn remotes<'local>(
         answer
             .text(&remote.name)
             .text(&remote.address)
+            .count(remote.publications)
+            .text(&remote.code)
+            .count(remote.objects)
             .flag(remote.removal == Removal::Never)
     });
     answer.give(env)

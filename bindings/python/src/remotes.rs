@@ -31,6 +31,7 @@ pub(crate) struct Remote {
     name: String,
     url: String,
     publications: u64,
+    code: String,
     objects: u64,
     keeps: bool,
 }
@@ -44,6 +45,7 @@ pub(crate) fn remotes(py: Python<'_>, vault: &Vault) -> PyResult<Vec<Remote>> {
         name: remote.name,
         url: remote.address,
         publications: remote.publications,
+        code: remote.code,
         objects: remote.objects,
     };
     Ok(found.map(remote).collect())

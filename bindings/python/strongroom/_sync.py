@@ -26,6 +26,9 @@ class Remote:
     url: str
     #: Publications that this vault made there or read.
     publications: int
+    #: What people compare on two devices: where ``publications`` are equal and these differ, the remote has shown them different histories.
+    #: Empty before the first publication.
+    code: str
     #: Segments and snapshots that it has.
     objects: int
     #: Whether this device removes nothing there.

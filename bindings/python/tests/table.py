@@ -344,8 +344,8 @@ class Machine:
     def do_restore(self, vault, selector, path, to):
         return vault.restore(selector, path, to)
 
-    def do_diff(self, vault, selector, path=b"/"):
-        return [name for name, _, _ in vault.differences(selector, None, path)]
+    def do_diff(self, vault, selector, after=None, path=b"/"):
+        return [name for name, _, _ in vault.differences(selector, after, path)]
 
     def do_set_retention(self, vault, **rule):
         vault.set_retention(strongroom.Retention(**rule))

@@ -110,6 +110,7 @@ def test_two_devices_share_a_vault(vault, tmp_path, key_file, stick):
     assert vault.push("stick") == strongroom.PushReport(0, 0, 0)
     (remote,) = vault.remotes()
     assert remote.name == "stick" and remote.url.endswith("stick") and not remote.keeps
+    assert len(remote.code) == 24 and remote.publications > 0 and remote.objects > 0
     fingerprint = strongroom.clone(stick, tmp_path / "two", key_file=key_file, remember=False)
     assert fingerprint == vault.information().fingerprint
     with strongroom.Vault(tmp_path / "two", key_file=key_file, remember=False) as other:

@@ -563,7 +563,7 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
     if (IS("add_remote")) {
         char url[8192];
         snprintf(url, sizeof url, "folder:%s", below_folder(text(step, "place")));
-        return sr_add_remote(vault, name, url);
+        return sr_add_remote(vault, name, url, false);
     }
     if (IS("remove_remote"))
         return sr_remove_remote(vault, name);
@@ -705,7 +705,8 @@ static int64_t call_history(const struct step *step, struct given *given, sr_vau
     if (IS("restore"))
         return sr_restore(vault, selector, text(step, "path"), text(step, "to"));
     if (IS("diff"))
-        return give_names(given, sr_differences(vault, selector, text_or(step, "path", "/"), &given->names));
+        return give_names(given, sr_differences(vault, selector, text_or(step, "after", NULL), text_or(step, "path", "/"),
+                                                &given->names));
     stop("%s is no operation on a vault", step->op);
 }
 

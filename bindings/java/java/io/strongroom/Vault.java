@@ -493,12 +493,24 @@ public final class Vault extends Tree {
         public final String name;
         /** Where it is, without credentials. */
         public final String url;
+        /** Publications that this vault made there or read. */
+        public final long publications;
+        /**
+         * What people compare on two devices: where {@link #publications} are equal and these differ, the remote has shown them different
+         * histories. Empty before the first publication.
+         */
+        public final String code;
+        /** Segments and snapshots that it has. */
+        public final long objects;
         /** Whether this device removes nothing there. */
         public final boolean keeps;
 
         Remote(Reader answer) {
             name = answer.text();
             url = answer.text();
+            publications = answer.number();
+            code = answer.text();
+            objects = answer.number();
             keeps = answer.flag();
         }
     }

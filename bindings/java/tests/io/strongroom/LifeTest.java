@@ -813,6 +813,8 @@ class LifeTest {
             assertTrue(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
             pushed = own.push("stick", null);
             assertTrue(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
+            Vault.Remote stick = own.remotes().get(0);
+            assertTrue(stick.code.length() == 24 && stick.publications > 0 && stick.objects > 0 && !stick.keeps);
             assertEquals(0, own.evictToLimit(null).segments);
             own.setKeepAtMost(OptionalLong.of(1));
             assertTrue(own.evictToLimit((done, total) -> false).isStopped);

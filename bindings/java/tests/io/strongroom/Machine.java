@@ -471,7 +471,7 @@ final class Machine implements AutoCloseable {
             case "restore":
                 return vault.restore(selector, path(step), bytes(step.get("to")));
             case "diff":
-                return vault.differences(selector, null, step.has("path") ? path(step) : new byte[] {'/'});
+                return vault.differences(selector, text(step, "after", null), step.has("path") ? path(step) : new byte[] {'/'});
             case "set_retention":
                 vault.setRetention(new Retention(
                         step.path("last").asLong(),

@@ -8,8 +8,8 @@ use strongroom::filesystem::{
 };
 use strongroom::{
     AddKey, CloneContent, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey,
-    NewRevision, Operation, Retention, RevisionId, Secret, SeenRecords, Trust, Vault,
-    VerifyOptions, Walk, Whose,
+    NewRevision, Operation, Retention, Secret, SeenRecords, Trust, Vault, VerifyOptions, Walk,
+    Whose,
 };
 use strongroom_table::{Step, Value};
 
@@ -400,9 +400,16 @@ impl Machine {
             "diff" => {
                 let path = step.find("path").map_or(b"/".to_vec(), Value::bytes);
                 let before = selected().map_err(failed)?.id;
+                let after = match step.find("after") {
+                    Some(_) => {
+                        let found = vault.select_revision(step.text("after"));
+                        Some(found.map_err(failed)?.id)
+                    }
+                    None => None,
+                };
                 let mut paths = Vec::new();
                 vault
-                    .differences(before, None::<RevisionId>, path, |one| {
+                    .differences(before, after, path, |one| {
                         paths.push(one.path);
                         Ok::<_, Error>(())
                     })
