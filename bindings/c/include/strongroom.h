@@ -574,6 +574,40 @@ typedef struct {
   bool keeps;
 } sr_remote;
 
+// The newest publication of a device at a remote.
+typedef struct {
+  // The id of the device: 16 hexadecimal digits.
+  sr_bytes device;
+  // What people call it; empty if it has no name.
+  sr_bytes name;
+  // The number of the publication.
+  uint64_t number;
+  // When it was made, in seconds since 1970, by the clock of that device.
+  uint64_t time_s;
+  // Whether it is the device that this copy of the vault acts as.
+  bool is_this;
+} sr_publication;
+
+// What waits for a remote, and which devices published there. Give it back with sr_remote_status_free.
+typedef struct {
+  // Sealed bytes on this disk that the remote does not have, of all snapshots. Some of them may wait for the next change.
+  uint64_t waiting_bytes;
+  // Files, symlinks and special files that were made, changed or moved since the state that the remote has; -1 if that is not known.
+  int64_t waiting_files;
+  // Sealed bytes of content that is not on this disk and that the remote has.
+  uint64_t away_bytes;
+  // Those of them that no other remote has.
+  uint64_t alone_bytes;
+  // When the remote answered last, in seconds since 1970; 0 if that is not known.
+  uint64_t contact_s;
+  // Whether a push would publish something: also a removal or another name, for which no file waits.
+  bool is_waiting;
+  // The newest publication of each device, newest first; NULL if there is none.
+  sr_publication *newest;
+  // How many. Do not change it.
+  uint64_t newest_count;
+} sr_remote_status;
+
 // What an eviction did. Give it back with sr_evicted_free.
 typedef struct {
   // Segments that went from this disk.
@@ -1196,6 +1230,17 @@ void sr_remote_free(sr_remote *remote);
 
 // Gives what this device knows of a remote. Fails with -ENOENT if none has that name.
 int sr_get_remote(sr_vault vault, const char *name, sr_remote *remote);
+
+// Gives back what sr_get_remote_status filled in.
+void sr_remote_status_free(sr_remote_status *status);
+
+// Gives the state of a remote as this device knows it, and asks no remote. Everything that was done so far is durable then. It takes time in
+// proportion to what changed since the last push.
+//
+// Fails with -ENOENT if no remote has that name.
+int sr_get_remote_status(sr_vault vault,
+                         const char *name,
+                         sr_remote_status *status);
 
 // Forgets a remote. What is there stays there.
 int sr_remove_remote(sr_vault vault, const char *name);

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use strongroom::{
-    CloneProgress, Error, Keep, PullReport, PushReport, Rates, RemoteInfo, RemoteProgress, Removal,
-    SyncReport,
+    CloneProgress, DevicePublication, Error, Keep, PullReport, PushReport, Rates, RemoteInfo,
+    RemoteProgress, RemoteStatus, Removal, SyncReport,
 };
 
 use crate::border::{
@@ -12,6 +12,7 @@ use crate::border::{
     text, utf8,
 };
 use crate::handles::check_not_forked;
+use crate::memory::{list, unlist};
 use crate::types::{sr_bytes, sr_names, sr_options, sr_secret, sr_told, sr_vault};
 use crate::vaults::goes_on;
 
@@ -219,6 +220,104 @@ pub unsafe extern "C" fn sr_get_remote(
         let found = remotes.find(|one| one.name == name);
         let found = found.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
         answer.put(found.into());
+        Ok(())
+    })
+}
+
+/// The newest publication of a device at a remote.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_publication {
+    /// The id of the device: 16 hexadecimal digits.
+    pub device: sr_bytes,
+    /// What people call it; empty if it has no name.
+    pub name: sr_bytes,
+    /// The number of the publication.
+    pub number: u64,
+    /// When it was made, in seconds since 1970, by the clock of that device.
+    pub time_s: u64,
+    /// Whether it is the device that this copy of the vault acts as.
+    pub is_this: bool,
+}
+
+/// What waits for a remote, and which devices published there. Give it back with sr_remote_status_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_remote_status {
+    /// Sealed bytes on this disk that the remote does not have, of all snapshots. Some of them may wait for the next change.
+    pub waiting_bytes: u64,
+    /// Files, symlinks and special files that were made, changed or moved since the state that the remote has; -1 if that is not known.
+    pub waiting_files: i64,
+    /// Sealed bytes of content that is not on this disk and that the remote has.
+    pub away_bytes: u64,
+    /// Those of them that no other remote has.
+    pub alone_bytes: u64,
+    /// When the remote answered last, in seconds since 1970; 0 if that is not known.
+    pub contact_s: u64,
+    /// Whether a push would publish something: also a removal or another name, for which no file waits.
+    pub is_waiting: bool,
+    /// The newest publication of each device, newest first; NULL if there is none.
+    pub newest: *mut sr_publication,
+    /// How many. Do not change it.
+    pub newest_count: u64,
+}
+
+impl From<DevicePublication> for sr_publication {
+    fn from(one: DevicePublication) -> Self {
+        Self {
+            device: one.device.into_bytes().into(),
+            name: one.name.unwrap_or_default().into_bytes().into(),
+            number: one.number,
+            time_s: one.time_s,
+            is_this: one.is_this,
+        }
+    }
+}
+
+impl From<RemoteStatus> for sr_remote_status {
+    fn from(status: RemoteStatus) -> Self {
+        let newest = status.newest.into_iter().map(sr_publication::from);
+        let (newest, newest_count) = list(newest.collect());
+        Self {
+            waiting_bytes: status.waiting_bytes,
+            waiting_files: status.waiting_files.map_or(-1, signed),
+            away_bytes: status.away_bytes,
+            alone_bytes: status.alone_bytes,
+            contact_s: status.contact_s.unwrap_or(0),
+            is_waiting: status.is_waiting,
+            newest,
+            newest_count,
+        }
+    }
+}
+
+/// Gives back what sr_get_remote_status filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remote_status_free(status: *mut sr_remote_status) {
+    if status.is_null() {
+        return;
+    }
+    for mut one in unlist((*status).newest, (*status).newest_count) {
+        crate::memory::sr_bytes_free(&raw mut one.device);
+        crate::memory::sr_bytes_free(&raw mut one.name);
+    }
+    (*status).newest = std::ptr::null_mut();
+    (*status).newest_count = 0;
+}
+
+/// Gives the state of a remote as this device knows it, and asks no remote. Everything that was done so far is durable then. It takes time in
+/// proportion to what changed since the last push.
+///
+/// Fails with -ENOENT if no remote has that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_remote_status(
+    vault: sr_vault,
+    name: *const c_char,
+    status: *mut sr_remote_status,
+) -> c_int {
+    done(|| {
+        let (name, answer) = (utf8(name)?, out(status)?);
+        answer.put(vault.get()?.remote_status(name)?.into());
         Ok(())
     })
 }

@@ -519,6 +519,7 @@ static void space(void)
     sr_pushed pushed;
     sr_pulled pulled;
     sr_remote remote;
+    sr_remote_status status;
     sr_names names;
     uint64_t limit;
     sr_bytes found;
@@ -531,13 +532,25 @@ static void space(void)
     MUST(remote.code.len == 0 && remote.publications == 0 && remote.objects == 0 && !remote.keeps);
     sr_remote_free(&remote);
     sr_remote_free(&remote);
+    MUST(sr_get_remote_status(vault, "shelf", NULL) == -EINVAL);
+    MUST(sr_get_remote_status(vault, "none", &status) == -ENOENT);
+    MUST(sr_get_remote_status(vault, "shelf", &status) == 0);
+    MUST(status.is_waiting && status.waiting_bytes > 8 << 20 && status.waiting_files == 1 && status.away_bytes == 0);
+    MUST(status.newest == NULL && status.newest_count == 0);
+    sr_remote_status_free(&status);
     MUST(sr_limit_remotes(vault, UINT64_C(1) << 40, 0) == 0);
     MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
-    MUST(pushed.objects > 0 && pushed.bytes >= len && pushed.publications > 0);
+    MUST(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
     MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
     MUST(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
     MUST(sr_get_remote(vault, "shelf", &remote) == 0);
     MUST(remote.code.len == 24 && remote.publications > 0 && remote.objects > 0);
+    MUST(sr_get_remote_status(vault, "shelf", &status) == 0);
+    MUST(!status.is_waiting && status.waiting_files == 0 && status.contact_s > 0);
+    MUST(status.newest_count == 1 && status.newest[0].is_this && status.newest[0].number == remote.publications);
+    MUST(status.newest[0].device.len == 16 && status.newest[0].name.data != NULL && status.newest[0].time_s > 0);
+    sr_remote_status_free(&status);
+    sr_remote_status_free(&status);
     sr_remote_free(&remote);
     MUST(sr_check_remote(vault, "shelf", true, NULL, NULL, &names) == 1 && names.count == 0);
     sr_names_free(&names);
@@ -610,7 +623,7 @@ static void space(void)
     MUST(sr_set_keep_at_most(vault, 1) == 0);
     MUST(sr_evict_to_limit(vault, stops, NULL, NULL) == -ECANCELED && away(vault) == 0);
     MUST(sr_evict_to_limit(vault, NULL, NULL, &evicted) == 0);
-    MUST(evicted.segments > 0 && evicted.bytes >= len && evicted.problems.count == 0 && away(vault) > 0);
+    MUST(evicted.segments > 0 && evicted.bytes > 8 << 20 && evicted.problems.count == 0 && away(vault) > 0);
     sr_evicted_free(&evicted);
     MUST(sr_set_keep_at_most(vault, SR_NO_LIMIT) == 0);
 

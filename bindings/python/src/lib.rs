@@ -58,7 +58,7 @@ mod _native {
     #[pymodule_export]
     use super::remotes::{
         ContinuousSync, add_remote, check_remote, clone, conflicts, keep_in_sync, limit_remotes,
-        pull, push, remotes, remove_remote, settle_conflict, sync_with,
+        pull, push, remote_status, remotes, remove_remote, settle_conflict, sync_with,
     };
     #[pymodule_export]
     use super::space::{

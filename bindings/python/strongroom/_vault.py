@@ -28,6 +28,7 @@ from ._sync import (
     PullReport,
     PushReport,
     Remote,
+    RemoteStatus,
     SyncReport,
 )
 from ._transaction import Transaction
@@ -444,6 +445,13 @@ class Vault(Tree):
     def remotes(self) -> List[Remote]:
         """The remotes of the vault, in the order in which they were added."""
         return [Remote(**remote) for remote in _native.remotes(self._inner)]
+
+    def remote_status(self, name: str) -> RemoteStatus:
+        """What waits for a remote, and which devices published there, as this device knows it; asks no remote.
+
+        Everything done so far is durable on return. Takes time in proportion to what changed since the last push.
+        """
+        return RemoteStatus._of(_native.remote_status(self._inner, name))
 
     def add_remote(self, name: str, url: str, *, keep: bool = False) -> None:
         """Adds a remote: ``folder:/path``, ``s3://bucket/prefix`` … ``keep``: this device removes nothing there."""

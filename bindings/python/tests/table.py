@@ -20,7 +20,7 @@ KINDS = {
 FLAGS = {"set": 0, "create": os.XATTR_CREATE, "replace": os.XATTR_REPLACE}
 WHENCE = {"start": 0, "current": 1, "end": 2}
 # Their names are text.
-REMOTES = ("add_remote", "remove_remote", "push", "pull", "sync_with", "check_remote", "prune")
+REMOTES = ("add_remote", "remove_remote", "waiting", "push", "pull", "sync_with", "check_remote", "prune")
 
 
 def octets(value):
@@ -402,6 +402,9 @@ class Machine:
 
     def folder_clone(self, folder, place, secret, on_demand=False):
         strongroom.clone(self.url(place), folder, on_demand=on_demand, remember=False, **self.secret(secret))
+
+    def do_waiting(self, vault, name):
+        return vault.remote_status(name).is_waiting
 
     def do_check_remote(self, vault, name, deep=False):
         return vault.check_remote(name, deep=deep) == []

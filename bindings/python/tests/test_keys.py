@@ -105,12 +105,18 @@ def test_two_devices_share_a_vault(vault, tmp_path, key_file, stick):
     vault.write_text("/a", "from one")
     vault.add_remote("stick", stick)
     heard = []
+    status = vault.remote_status("stick")
+    assert status.is_waiting and status.waiting_files == 1 and status.newest == ()
     report = vault.push("stick", lambda done, total: heard.append((done, total)))
     assert report.objects > 0 and report.bytes > 0 and report.publications > 0 and heard
     assert vault.push("stick") == strongroom.PushReport(0, 0, 0)
     (remote,) = vault.remotes()
     assert remote.name == "stick" and remote.url.endswith("stick") and not remote.keeps
     assert len(remote.code) == 24 and remote.publications > 0 and remote.objects > 0
+    status = vault.remote_status("stick")
+    assert not status.is_waiting and (status.waiting_files, status.away_bytes, status.alone_bytes) == (0, 0, 0)
+    (newest,) = status.newest
+    assert newest.is_this and newest.number == remote.publications and newest.time_s > 0 and status.contact_s > 0
     fingerprint = strongroom.clone(stick, tmp_path / "two", key_file=key_file, remember=False)
     assert fingerprint == vault.information().fingerprint
     with strongroom.Vault(tmp_path / "two", key_file=key_file, remember=False) as other:

@@ -569,6 +569,12 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
         return sr_remove_remote(vault, name);
     if (IS("push"))
         return sr_push(vault, name, NULL, NULL, NULL);
+    if (IS("waiting")) {
+        sr_remote_status status = { 0 };
+        int result = sr_get_remote_status(vault, name, &status);
+        sr_remote_status_free(&status);
+        return result < 0 ? result : status.is_waiting;
+    }
     if (IS("check_remote"))
         return sr_check_remote(vault, name, integer_or(step, "deep", 0), NULL, NULL, NULL);
     if (IS("prune"))

@@ -193,6 +193,8 @@ final class Native {
 
     static native byte[] remotes(long vault);
 
+    static native byte[] remoteStatus(long vault, byte[] name);
+
     static native void removeRemote(long vault, byte[] name);
 
     static native void limitRemotes(long vault, long up, long down);

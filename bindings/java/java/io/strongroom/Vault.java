@@ -634,6 +634,15 @@ public final class Vault extends Tree {
         return answer.list(() -> new Remote(answer));
     }
 
+    /**
+     * What waits for a remote, and which devices published there, as this device knows it; asks no remote. Everything done so far is durable on
+     * return. Takes time in proportion to what changed since the last push.
+     */
+    public RemoteStatus remoteStatus(String name) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new RemoteStatus(new Reader(handle().ask(null, null, vault -> Native.remoteStatus(vault, called))));
+    }
+
     /** Forgets a remote. */
     public void removeRemote(String name) throws IOException {
         byte[] called = Text.bytes(name);

@@ -809,12 +809,19 @@ class LifeTest {
         new Random(11).nextBytes(content);
         try (Vault own = withStick("above")) {
             Files.write(own.path("/a"), content);
+            RemoteStatus status = own.remoteStatus("stick");
+            assertTrue(status.isWaiting && status.waitingBytes > 8 << 20 && status.newest.isEmpty());
+            assertEquals(OptionalLong.of(1), status.waitingFiles);
             Vault.Pushed pushed = own.push("stick", null);
             assertTrue(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
             pushed = own.push("stick", null);
             assertTrue(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
             Vault.Remote stick = own.remotes().get(0);
             assertTrue(stick.code.length() == 24 && stick.publications > 0 && stick.objects > 0 && !stick.keeps);
+            status = own.remoteStatus("stick");
+            assertTrue(!status.isWaiting && status.contact.isPresent() && status.newest.get(0).isThis);
+            assertEquals(OptionalLong.of(0), status.waitingFiles);
+            assertEquals(stick.publications, status.newest.get(0).number);
             assertEquals(0, own.evictToLimit(null).segments);
             own.setKeepAtMost(OptionalLong.of(1));
             assertTrue(own.evictToLimit((done, total) -> false).isStopped);

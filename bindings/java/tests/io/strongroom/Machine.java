@@ -513,6 +513,8 @@ final class Machine implements AutoCloseable {
                 return null;
             case "sync_with":
                 return vault.syncWith(name, null).pulled.conflicts;
+            case "waiting":
+                return vault.remoteStatus(name).isWaiting;
             case "check_remote":
                 return vault.checkRemote(name, step.path("deep").asBoolean(), null).isEmpty();
             case "prune":

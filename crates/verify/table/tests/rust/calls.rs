@@ -454,6 +454,10 @@ impl Machine {
                     .map(|report| Given::Integer(signed(report.pulled.conflicts)))
                     .map_err(failed)
             }
+            "waiting" => {
+                let status = vault.remote_status(step.text("name"));
+                boolean(status.map(|status| status.is_waiting))
+            }
             "check_remote" => {
                 let (name, deep) = (step.text("name"), step.flag("deep"));
                 let report = vault.check_remote(name, deep, &mut |_| GoOn::Yes);
