@@ -275,6 +275,7 @@ fn conflicts<'local>(
             .bytes(&conflict.beside)
             .text(&conflict.device)
             .text(&conflict.time)
+            .flag(conflict.published.is_some())
     });
     answer.give(env)
 }

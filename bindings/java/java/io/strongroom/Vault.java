@@ -279,6 +279,8 @@ public final class Vault extends Tree {
         public final boolean finished;
         /** How much was read. */
         public final long bytes;
+        /** Blocks that were opened, or not. */
+        public final long blocks;
         /** What is wrong with the files of the vault folder, and what waits for a decision, a sentence each. */
         public final List<String> problems;
         /** The files of the vault that lost something. */
@@ -289,6 +291,7 @@ public final class Vault extends Tree {
             isDamaged = answer.flag();
             finished = answer.flag();
             bytes = answer.number();
+            blocks = answer.number();
             problems = answer.texts();
             damaged = answer.texts();
         }
@@ -612,12 +615,15 @@ public final class Vault extends Tree {
         public final String device;
         /** When. */
         public final String time;
+        /** Whether something still has the path {@link #beside}. */
+        public final boolean isPublished;
 
         Conflict(VaultFileSystem files, Reader answer) {
             path = files.pathOf(answer.bytes());
             beside = files.pathOf(answer.bytes());
             device = answer.text();
             time = answer.text();
+            isPublished = answer.flag();
         }
     }
 

@@ -574,6 +574,7 @@ class LifeTest {
         assertTrue(pulled.receivedPaths.isEmpty() && pulled.depositProblems.isEmpty());
         Vault.Conflict conflict = vault.conflicts().get(0);
         assertEquals(vault.path("/shared"), conflict.beside);
+        assertTrue(conflict.isPublished);
         assertEquals(conflict.beside, vault.settleConflict(conflict.path, Vault.Keep.MINE));
         assertEquals(VaultException.Kind.REMOTE, kindOf(() -> vault.push("none", null)));
         vault.acceptRecords();
@@ -809,6 +810,9 @@ class LifeTest {
         new Random(11).nextBytes(content);
         try (Vault own = withStick("above")) {
             Files.write(own.path("/a"), content);
+            own.sync();
+            Vault.Verified verified = own.verify(false, null);
+            assertTrue(verified.sound && verified.bytes > 0 && verified.blocks > 0);
             RemoteStatus status = own.remoteStatus("stick");
             assertTrue(status.isWaiting && status.waitingBytes > 8 << 20 && status.newest.isEmpty());
             assertEquals(OptionalLong.of(1), status.waitingFiles);
