@@ -509,6 +509,16 @@ typedef struct {
   uint64_t id;
 } sr_transaction;
 
+// What went to a remote.
+typedef struct {
+  // Objects that went up, but for publications.
+  uint64_t objects;
+  // Their bytes.
+  uint64_t bytes;
+  // Publications that were made; 0: there was nothing new.
+  uint64_t publications;
+} sr_pushed;
+
 // What came from a remote. Give it back with sr_pulled_free.
 typedef struct {
   // Objects that came down, but for publications.
@@ -541,11 +551,62 @@ typedef struct {
   sr_names received_paths;
   // Deposits that did not come, with the reason, a line each.
   sr_names deposit_problems;
+  // Of a sync: what went up.
+  sr_pushed pushed;
   // Of a sync: segments that went from this disk for the limit of this device.
   uint64_t evicted_segments;
   // Their bytes.
   uint64_t evicted_bytes;
 } sr_pulled;
+
+// A remote of a vault. Give it back with sr_remote_free.
+typedef struct {
+  // Where it is, without credentials.
+  sr_bytes url;
+  // What people compare on two devices: where `publications` are equal and these differ, the remote has shown them different histories.
+  // Empty before the first publication.
+  sr_bytes code;
+  // Publications that this vault made there or read.
+  uint64_t publications;
+  // Segments and snapshots that it has.
+  uint64_t objects;
+  // Whether this device removes nothing there.
+  bool keeps;
+} sr_remote;
+
+// The newest publication of a device at a remote.
+typedef struct {
+  // The id of the device: 16 hexadecimal digits.
+  sr_bytes device;
+  // What people call it; empty if it has no name.
+  sr_bytes name;
+  // The number of the publication.
+  uint64_t number;
+  // When it was made, in seconds since 1970, by the clock of that device.
+  uint64_t time_s;
+  // Whether it is the device that this copy of the vault acts as.
+  bool is_this;
+} sr_publication;
+
+// What waits for a remote, and which devices published there. Give it back with sr_remote_status_free.
+typedef struct {
+  // Sealed bytes on this disk that the remote does not have, of all snapshots. Some of them may wait for the next change.
+  uint64_t waiting_bytes;
+  // Files, symlinks and special files that were made, changed or moved since the state that the remote has; -1 if that is not known.
+  int64_t waiting_files;
+  // Sealed bytes of content that is not on this disk and that the remote has.
+  uint64_t away_bytes;
+  // Those of them that no other remote has.
+  uint64_t alone_bytes;
+  // When the remote answered last, in seconds since 1970; 0 if that is not known.
+  uint64_t contact_s;
+  // Whether a push would publish something: also a removal or another name, for which no file waits.
+  bool is_waiting;
+  // The newest publication of each device, newest first; NULL if there is none.
+  sr_publication *newest;
+  // How many. Do not change it.
+  uint64_t newest_count;
+} sr_remote_status;
 
 // What an eviction did. Give it back with sr_evicted_free.
 typedef struct {
@@ -727,18 +788,22 @@ int sr_get_space(sr_vault vault, sr_space *space);
 // Gives the space of removed content back now, instead of when the vault is idle.
 int sr_compact(sr_vault vault);
 
-// Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
-int sr_check(sr_vault vault);
+// Compares the tables of the vault with one another: 1 if all is sound, 0 if not; then `problems`, unless it is NULL, says what does not
+// agree, a line each.
+int sr_check(sr_vault vault,
+             sr_names *problems);
 
 // Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
-// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something;
+// `problems`, unless it is NULL, says what is wrong with files of the vault folder, which tables do not agree, and what waits, a line each.
 // `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
 // -ECANCELED.
 int sr_verify(sr_vault vault,
               bool deep,
               sr_told told,
               void *context,
-              sr_names *damaged);
+              sr_names *damaged,
+              sr_names *problems);
 
 // Makes the folder `target` of the machine a copy of the vault folder while others use the vault; gives how many bytes were copied. A later
 // backup into the same folder copies only what is new. `told` may be NULL; a backup that was stopped is continued by the next one.
@@ -988,9 +1053,11 @@ int64_t sr_restore(sr_vault vault,
                    const char *path,
                    const char *to);
 
-// Gives the paths at and below `path` that differ now from the snapshot that `selector` means, a directory before what lies in it.
+// Gives the paths at and below `path` that differ between the snapshots that `before` and `after` mean, a directory before what lies in it.
+// `after` is NULL for now.
 int sr_differences(sr_vault vault,
-                   const char *selector,
+                   const char *before,
+                   const char *after,
                    const char *path,
                    sr_names *paths);
 
@@ -1146,15 +1213,34 @@ int sr_transaction_remove_xattr(sr_transaction transaction,
 // Gives back what sr_pull or sr_sync_with filled in.
 void sr_pulled_free(sr_pulled *pulled);
 
-// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's.
+// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's. `keep`: this device removes
+// nothing there, also with sr_prune_remote.
 //
 // Fails with -EEXIST if the name is taken or the place is another vault's, -EINVAL for what is no name or URL, -EHOSTUNREACH, -EACCES.
 int sr_add_remote(sr_vault vault,
                   const char *name,
-                  const char *url);
+                  const char *url,
+                  bool keep);
 
 // Gives the names of all remotes, in the order in which they were added.
 int sr_remotes(sr_vault vault, sr_names *names);
+
+// Gives back what sr_get_remote filled in.
+void sr_remote_free(sr_remote *remote);
+
+// Gives what this device knows of a remote. Fails with -ENOENT if none has that name.
+int sr_get_remote(sr_vault vault, const char *name, sr_remote *remote);
+
+// Gives back what sr_get_remote_status filled in.
+void sr_remote_status_free(sr_remote_status *status);
+
+// Gives the state of a remote as this device knows it, and asks no remote. Everything that was done so far is durable then. It takes time in
+// proportion to what changed since the last push.
+//
+// Fails with -ENOENT if no remote has that name.
+int sr_get_remote_status(sr_vault vault,
+                         const char *name,
+                         sr_remote_status *status);
 
 // Forgets a remote. What is there stays there.
 int sr_remove_remote(sr_vault vault, const char *name);
@@ -1174,13 +1260,14 @@ int sr_limit_remotes(sr_vault vault,
                      uint64_t up,
                      uint64_t down);
 
-// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
+// Brings the remote to the state of the vault. `told` and `pushed` may be NULL. A push that was stopped is continued by the next one.
 //
 // Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
 int sr_push(sr_vault vault,
             const char *name,
             sr_told told,
-            void *context);
+            void *context,
+            sr_pushed *pushed);
 
 // Brings what others pushed into the vault, and joins it with what changed here. `told` and `pulled` may be NULL.
 int sr_pull(sr_vault vault,
@@ -1217,7 +1304,7 @@ int sr_settle_conflict(sr_vault vault,
                        uint32_t keep,
                        sr_bytes *kept);
 
-// Gives back what sr_evict filled in.
+// Gives back what sr_evict or sr_evict_to_limit filled in.
 void sr_evicted_free(sr_evicted *evicted);
 
 // Removes content from this disk that remotes have, to free space: of files at or below `path`, or of all for NULL. What is read later
@@ -1260,6 +1347,15 @@ int sr_get_keep_at_most(sr_vault vault, uint64_t *bytes);
 // sr_pulled says how much. What is pinned, was not pushed or was just read stays.
 int sr_set_keep_at_most(sr_vault vault,
                         uint64_t bytes);
+
+// Evicts at once what a sync would evict for the limit of sr_set_keep_at_most; nothing if there is none. `told` and `evicted` may be NULL; if
+// `told` stops the call, that fails with -ECANCELED, and what went stays away.
+//
+// What is wrong with a remote is in `evicted`; what stayed is not counted there.
+int sr_evict_to_limit(sr_vault vault,
+                      sr_told told,
+                      void *context,
+                      sr_evicted *evicted);
 
 // Removes from a remote what nothing has referred to for `grace_s` seconds. Devices do this by themselves with 604800, a week: with less, a
 // device that is reading there now may have to begin again. First it pushes. `told` and `pruned` may be NULL.

@@ -2,13 +2,17 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use strongroom::{CloneProgress, Keep, PullReport, Rates, RemoteProgress, SyncReport};
+use strongroom::{
+    CloneProgress, DevicePublication, Error, Keep, PullReport, PushReport, Rates, RemoteInfo,
+    RemoteProgress, RemoteStatus, Removal, SyncReport,
+};
 
 use crate::border::{
     Outcome, asked, check_not_called_back, count, done, given, invalid, machine_path, out, signed,
     text, utf8,
 };
 use crate::handles::check_not_forked;
+use crate::memory::{list, unlist};
 use crate::types::{sr_bytes, sr_names, sr_options, sr_secret, sr_told, sr_vault};
 use crate::vaults::goes_on;
 
@@ -18,6 +22,28 @@ pub const SR_KEEP_MINE: u32 = 0;
 pub const SR_KEEP_THEIRS: u32 = 1;
 /// keep: both; the copy gets an ordinary name.
 pub const SR_KEEP_BOTH: u32 = 2;
+
+/// What went to a remote.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct sr_pushed {
+    /// Objects that went up, but for publications.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Publications that were made; 0: there was nothing new.
+    pub publications: u64,
+}
+
+impl From<PushReport> for sr_pushed {
+    fn from(report: PushReport) -> Self {
+        Self {
+            objects: report.objects,
+            bytes: report.bytes,
+            publications: report.publications,
+        }
+    }
+}
 
 /// What came from a remote. Give it back with sr_pulled_free.
 #[repr(C)]
@@ -53,6 +79,8 @@ pub struct sr_pulled {
     pub received_paths: sr_names,
     /// Deposits that did not come, with the reason, a line each.
     pub deposit_problems: sr_names,
+    /// Of a sync: what went up.
+    pub pushed: sr_pushed,
     /// Of a sync: segments that went from this disk for the limit of this device.
     pub evicted_segments: u64,
     /// Their bytes.
@@ -77,6 +105,7 @@ impl From<PullReport> for sr_pulled {
             received: report.received,
             received_paths: report.received_paths.into(),
             deposit_problems: report.deposit_problems.into(),
+            pushed: sr_pushed::default(),
             evicted_segments: 0,
             evicted_bytes: 0,
         }
@@ -86,6 +115,7 @@ impl From<PullReport> for sr_pulled {
 impl From<SyncReport> for sr_pulled {
     fn from(report: SyncReport) -> Self {
         Self {
+            pushed: report.pushed.into(),
             evicted_segments: report.evicted_segments,
             evicted_bytes: report.evicted_bytes,
             ..Self::from(report.pulled)
@@ -105,7 +135,8 @@ pub unsafe extern "C" fn sr_pulled_free(pulled: *mut sr_pulled) {
     }
 }
 
-/// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's.
+/// Adds a remote: `url` as "folder:/path", "s3://bucket/prefix" and so on. An empty place becomes this vault's. `keep`: this device removes
+/// nothing there, also with sr_prune_remote.
 ///
 /// Fails with -EEXIST if the name is taken or the place is another vault's, -EINVAL for what is no name or URL, -EHOSTUNREACH, -EACCES.
 #[unsafe(no_mangle)]
@@ -113,11 +144,16 @@ pub unsafe extern "C" fn sr_add_remote(
     vault: sr_vault,
     name: *const c_char,
     url: *const c_char,
+    keep: bool,
 ) -> c_int {
     done(|| {
         check_not_called_back()?;
         let (name, url) = (utf8(name)?, utf8(url)?);
-        Ok(vault.get()?.add_remote(name, url)?)
+        let removal = match keep {
+            true => Removal::Never,
+            false => Removal::Later,
+        };
+        Ok(vault.get()?.add_remote_with(name, url, removal)?)
     })
 }
 
@@ -129,6 +165,159 @@ pub unsafe extern "C" fn sr_remotes(vault: sr_vault, names: *mut sr_names) -> c_
         let remotes = vault.get()?.remotes()?.into_iter();
         let names: Vec<String> = remotes.map(|one| one.name).collect();
         answer.put(names.into());
+        Ok(())
+    })
+}
+
+/// A remote of a vault. Give it back with sr_remote_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_remote {
+    /// Where it is, without credentials.
+    pub url: sr_bytes,
+    /// What people compare on two devices: where `publications` are equal and these differ, the remote has shown them different histories.
+    /// Empty before the first publication.
+    pub code: sr_bytes,
+    /// Publications that this vault made there or read.
+    pub publications: u64,
+    /// Segments and snapshots that it has.
+    pub objects: u64,
+    /// Whether this device removes nothing there.
+    pub keeps: bool,
+}
+
+impl From<RemoteInfo> for sr_remote {
+    fn from(remote: RemoteInfo) -> Self {
+        Self {
+            url: remote.address.into_bytes().into(),
+            code: remote.code.into_bytes().into(),
+            publications: remote.publications,
+            objects: remote.objects,
+            keeps: remote.removal == Removal::Never,
+        }
+    }
+}
+
+/// Gives back what sr_get_remote filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remote_free(remote: *mut sr_remote) {
+    if !remote.is_null() {
+        crate::memory::sr_bytes_free(&raw mut (*remote).url);
+        crate::memory::sr_bytes_free(&raw mut (*remote).code);
+    }
+}
+
+/// Gives what this device knows of a remote. Fails with -ENOENT if none has that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_remote(
+    vault: sr_vault,
+    name: *const c_char,
+    remote: *mut sr_remote,
+) -> c_int {
+    done(|| {
+        let (name, answer) = (utf8(name)?, out(remote)?);
+        let mut remotes = vault.get()?.remotes()?.into_iter();
+        let found = remotes.find(|one| one.name == name);
+        let found = found.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
+        answer.put(found.into());
+        Ok(())
+    })
+}
+
+/// The newest publication of a device at a remote.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_publication {
+    /// The id of the device: 16 hexadecimal digits.
+    pub device: sr_bytes,
+    /// What people call it; empty if it has no name.
+    pub name: sr_bytes,
+    /// The number of the publication.
+    pub number: u64,
+    /// When it was made, in seconds since 1970, by the clock of that device.
+    pub time_s: u64,
+    /// Whether it is the device that this copy of the vault acts as.
+    pub is_this: bool,
+}
+
+/// What waits for a remote, and which devices published there. Give it back with sr_remote_status_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct sr_remote_status {
+    /// Sealed bytes on this disk that the remote does not have, of all snapshots. Some of them may wait for the next change.
+    pub waiting_bytes: u64,
+    /// Files, symlinks and special files that were made, changed or moved since the state that the remote has; -1 if that is not known.
+    pub waiting_files: i64,
+    /// Sealed bytes of content that is not on this disk and that the remote has.
+    pub away_bytes: u64,
+    /// Those of them that no other remote has.
+    pub alone_bytes: u64,
+    /// When the remote answered last, in seconds since 1970; 0 if that is not known.
+    pub contact_s: u64,
+    /// Whether a push would publish something: also a removal or another name, for which no file waits.
+    pub is_waiting: bool,
+    /// The newest publication of each device, newest first; NULL if there is none.
+    pub newest: *mut sr_publication,
+    /// How many. Do not change it.
+    pub newest_count: u64,
+}
+
+impl From<DevicePublication> for sr_publication {
+    fn from(one: DevicePublication) -> Self {
+        Self {
+            device: one.device.into_bytes().into(),
+            name: one.name.unwrap_or_default().into_bytes().into(),
+            number: one.number,
+            time_s: one.time_s,
+            is_this: one.is_this,
+        }
+    }
+}
+
+impl From<RemoteStatus> for sr_remote_status {
+    fn from(status: RemoteStatus) -> Self {
+        let newest = status.newest.into_iter().map(sr_publication::from);
+        let (newest, newest_count) = list(newest.collect());
+        Self {
+            waiting_bytes: status.waiting_bytes,
+            waiting_files: status.waiting_files.map_or(-1, signed),
+            away_bytes: status.away_bytes,
+            alone_bytes: status.alone_bytes,
+            contact_s: status.contact_s.unwrap_or(0),
+            is_waiting: status.is_waiting,
+            newest,
+            newest_count,
+        }
+    }
+}
+
+/// Gives back what sr_get_remote_status filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_remote_status_free(status: *mut sr_remote_status) {
+    if status.is_null() {
+        return;
+    }
+    for mut one in unlist((*status).newest, (*status).newest_count) {
+        crate::memory::sr_bytes_free(&raw mut one.device);
+        crate::memory::sr_bytes_free(&raw mut one.name);
+    }
+    (*status).newest = std::ptr::null_mut();
+    (*status).newest_count = 0;
+}
+
+/// Gives the state of a remote as this device knows it, and asks no remote. Everything that was done so far is durable then. It takes time in
+/// proportion to what changed since the last push.
+///
+/// Fails with -ENOENT if no remote has that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_get_remote_status(
+    vault: sr_vault,
+    name: *const c_char,
+    status: *mut sr_remote_status,
+) -> c_int {
+    done(|| {
+        let (name, answer) = (utf8(name)?, out(status)?);
+        answer.put(vault.get()?.remote_status(name)?.into());
         Ok(())
     })
 }
@@ -182,7 +371,7 @@ pub unsafe extern "C" fn sr_limit_remotes(vault: sr_vault, up: u64, down: u64) -
     })
 }
 
-/// Brings the remote to the state of the vault. `told` may be NULL. A push that was stopped is continued by the next one.
+/// Brings the remote to the state of the vault. `told` and `pushed` may be NULL. A push that was stopped is continued by the next one.
 ///
 /// Fails with -EBUSY if the remote has changes of another device: use sr_sync_with.
 #[unsafe(no_mangle)]
@@ -191,13 +380,17 @@ pub unsafe extern "C" fn sr_push(
     name: *const c_char,
     told: sr_told,
     context: *mut c_void,
+    pushed: *mut sr_pushed,
 ) -> c_int {
     done(|| {
         check_not_called_back()?;
         let name = utf8(name)?;
-        vault.get()?.push(name, &mut |progress: &RemoteProgress| {
+        let report = vault.get()?.push(name, &mut |progress: &RemoteProgress| {
             goes_on(told, context, progress.bytes, progress.bytes_total)
         })?;
+        if let Ok(answer) = out(pushed) {
+            answer.put(report.into());
+        }
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use strongroom::{Error, NewRevision, Retention, RevisionId, RevisionInfo, Snapshot, Whose};
+use strongroom::{Error, NewRevision, Retention, RevisionInfo, Snapshot, Whose};
 
 use crate::border::{Outcome, asked, count, done, given, invalid, items, out, signed, text, utf8};
 use crate::directories;
@@ -145,20 +145,26 @@ pub unsafe extern "C" fn sr_restore(
     })
 }
 
-/// Gives the paths at and below `path` that differ now from the snapshot that `selector` means, a directory before what lies in it.
+/// Gives the paths at and below `path` that differ between the snapshots that `before` and `after` mean, a directory before what lies in it.
+/// `after` is NULL for now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_differences(
     vault: sr_vault,
-    selector: *const c_char,
+    before: *const c_char,
+    after: *const c_char,
     path: *const c_char,
     paths: *mut sr_names,
 ) -> c_int {
     done(|| {
-        let (selector, path, answer) = (utf8(selector)?, text(path)?, out(paths)?);
+        let (before, path, answer) = (utf8(before)?, text(path)?, out(paths)?);
         let vault = vault.get()?;
-        let before = vault.select_revision(selector)?.id;
+        let before = vault.select_revision(before)?.id;
+        let after = match after.is_null() {
+            true => None,
+            false => Some(vault.select_revision(utf8(after)?)?.id),
+        };
         let mut found = Vec::new();
-        vault.differences(before, None::<RevisionId>, path, |one| {
+        vault.differences(before, after, path, |one| {
             found.push(one.path);
             Ok::<_, Error>(())
         })?;

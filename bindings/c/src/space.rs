@@ -88,7 +88,7 @@ impl From<PruneReport> for sr_pruned {
     }
 }
 
-/// Gives back what sr_evict filled in.
+/// Gives back what sr_evict or sr_evict_to_limit filled in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_evicted_free(evicted: *mut sr_evicted) {
     if !evicted.is_null() {
@@ -124,14 +124,18 @@ pub unsafe extern "C" fn sr_evict(
         let report = vault.get()?.evict(path, &mut |progress: &RemoteProgress| {
             goes_on(told, context, progress.bytes, progress.bytes_total)
         })?;
-        if report.is_stopped {
-            return Err(STOPPED);
-        }
-        if let Ok(answer) = out(evicted) {
-            answer.put(report.into());
-        }
-        Ok(())
+        put_evicted(evicted, report)
     })
+}
+
+unsafe fn put_evicted(evicted: *mut sr_evicted, report: EvictReport) -> Outcome<()> {
+    if report.is_stopped {
+        return Err(STOPPED);
+    }
+    if let Ok(answer) = out(evicted) {
+        answer.put(report.into());
+    }
+    Ok(())
 }
 
 unsafe fn put_brought(brought: *mut sr_brought, report: BringBackReport) -> Outcome<()> {
@@ -231,6 +235,28 @@ pub unsafe extern "C" fn sr_set_keep_at_most(vault: sr_vault, bytes: u64) -> c_i
     done(|| {
         let limit = (bytes != SR_NO_LIMIT).then_some(bytes);
         Ok(vault.get()?.set_keep_at_most(limit)?)
+    })
+}
+
+/// Evicts at once what a sync would evict for the limit of sr_set_keep_at_most; nothing if there is none. `told` and `evicted` may be NULL; if
+/// `told` stops the call, that fails with -ECANCELED, and what went stays away.
+///
+/// What is wrong with a remote is in `evicted`; what stayed is not counted there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sr_evict_to_limit(
+    vault: sr_vault,
+    told: sr_told,
+    context: *mut c_void,
+    evicted: *mut sr_evicted,
+) -> c_int {
+    done(|| {
+        check_not_called_back()?;
+        let report = vault
+            .get()?
+            .evict_to_limit(&mut |progress: &RemoteProgress| {
+                goes_on(told, context, progress.bytes, progress.bytes_total)
+            })?;
+        put_evicted(evicted, report)
     })
 }
 

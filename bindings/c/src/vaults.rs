@@ -406,10 +406,18 @@ pub unsafe extern "C" fn sr_compact(vault: sr_vault) -> c_int {
     done(|| Ok(vault.get()?.compact()?))
 }
 
-/// Compares the tables of the vault with one another: 1 if all is sound, 0 if not.
+/// Compares the tables of the vault with one another: 1 if all is sound, 0 if not; then `problems`, unless it is NULL, says what does not
+/// agree, a line each.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sr_check(vault: sr_vault) -> c_int {
-    asked(|| Ok(vault.get()?.check()?.problems.is_empty()))
+pub unsafe extern "C" fn sr_check(vault: sr_vault, problems: *mut sr_names) -> c_int {
+    asked(|| {
+        let found = vault.get()?.check()?.problems;
+        let is_sound = found.is_empty();
+        if let Ok(answer) = out(problems) {
+            answer.put(found.into());
+        }
+        Ok(is_sound)
+    })
 }
 
 /// Asks the function of a program whether to go on.
@@ -428,7 +436,8 @@ pub(crate) unsafe fn goes_on(
 }
 
 /// Reads everything in the vault folder: 1 if all is as it was written, 0 if something is damaged, 2 if nothing is, but a device or key waits
-/// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something.
+/// for a decision, as those in `unknown_records` of sr_get_information do. `damaged`, unless it is NULL, names the files that lost something;
+/// `problems`, unless it is NULL, says what is wrong with files of the vault folder, which tables do not agree, and what waits, a line each.
 /// `deep`: also compute the names of blocks again, and go over every snapshot. `told` may be NULL; if it stops the call, that fails with
 /// -ECANCELED.
 #[unsafe(no_mangle)]
@@ -438,6 +447,7 @@ pub unsafe extern "C" fn sr_verify(
     told: sr_told,
     context: *mut c_void,
     damaged: *mut sr_names,
+    problems: *mut sr_names,
 ) -> c_int {
     let number = count(|| {
         check_not_called_back()?;
@@ -462,6 +472,12 @@ pub unsafe extern "C" fn sr_verify(
         if let Ok(answer) = out(damaged) {
             let damages = report.damages.into_iter();
             answer.put(damages.map(|one| one.path).collect::<Vec<_>>().into());
+        }
+        if let Ok(answer) = out(problems) {
+            let mut found = report.structure.problems;
+            let of_files = report.files.iter();
+            found.extend(of_files.map(|one| format!("{}: {}", one.file, one.what)));
+            answer.put(found.into());
         }
         Ok(number)
     });

@@ -333,10 +333,10 @@ static void owners(void)
     MUST(sr_pread(unsynced, kept, 4, 0) == -ECONNABORTED);
     MUST(strstr(sr_error_message(), "has ended") != NULL);
     MUST(sr_file_close(unsynced) == 0);
-    MUST(sr_check(vault) == 1);
+    MUST(sr_check(vault, NULL) == 1);
     /* What the vault wrote may be lost, too; it is closed all the same. */
     MUST(sr_close(vault) == -ECONNABORTED);
-    MUST(sr_check(vault) == -EBADF);
+    MUST(sr_check(vault, NULL) == -EBADF);
     MUST(close(ready[0]) == 0 && close(ready[1]) == 0);
 }
 
@@ -411,7 +411,7 @@ static void owner_killed_amid_calls(void)
         MUST(there == last || there == last + 1);
         sr_bytes_free(&found);
     }
-    MUST(sr_is_owner(amid_vault) == 1 && sr_check(amid_vault) == 1);
+    MUST(sr_is_owner(amid_vault) == 1 && sr_check(amid_vault, NULL) == 1);
     int result = sr_sync(amid_vault);
     MUST(result == 0 || result == -ECONNABORTED);
     MUST(sr_close(amid_vault) == 0);
@@ -434,7 +434,7 @@ static int hears(void *context, uint64_t bytes, uint64_t bytes_total)
     heard->calls++;
     /* Files may be used; a remote would wait for itself. */
     MUST(sr_exists(heard->vault, "/a") == 1);
-    heard->inner = sr_push(heard->vault, "stick", NULL, NULL);
+    heard->inner = sr_push(heard->vault, "stick", NULL, NULL, NULL);
     return heard->stop;
 }
 
@@ -451,18 +451,21 @@ static void progress(void)
     free(content);
     snprintf(url, sizeof url, "folder:%s/stick", base);
     MUST(mkdir(place("stick"), 0700) == 0);
-    MUST(sr_add_remote(vault, "stick", url) == 0);
+    MUST(sr_add_remote(vault, "stick", url, false) == 0);
     heard.stop = 1;
-    MUST(sr_push(vault, "stick", hears, &heard) == -ECANCELED);
+    MUST(sr_push(vault, "stick", hears, &heard, NULL) == -ECANCELED);
     MUST(heard.calls == 1 && heard.inner == -EDEADLK);
     heard = (struct heard){ vault, 0, 0, 0 };
-    MUST(sr_push(vault, "stick", hears, &heard) == 0);
+    MUST(sr_push(vault, "stick", hears, &heard, NULL) == 0);
     MUST(heard.calls > 0 && heard.inner == -EDEADLK);
-    MUST(sr_push(vault, "stick", NULL, NULL) == 0);
-    sr_names damaged;
-    MUST(sr_verify(vault, true, NULL, NULL, &damaged) == 1);
-    MUST(damaged.count == 0);
+    MUST(sr_push(vault, "stick", NULL, NULL, NULL) == 0);
+    sr_names damaged, problems;
+    MUST(sr_verify(vault, true, NULL, NULL, &damaged, &problems) == 1);
+    MUST(damaged.count == 0 && problems.count == 0);
     sr_names_free(&damaged);
+    sr_names_free(&problems);
+    MUST(sr_check(vault, &problems) == 1 && problems.count == 0);
+    sr_names_free(&problems);
     MUST(sr_close(vault) == 0);
 }
 
@@ -513,16 +516,42 @@ static void space(void)
     sr_evicted evicted;
     sr_brought brought;
     sr_pruned pruned;
+    sr_pushed pushed;
     sr_pulled pulled;
+    sr_remote remote;
+    sr_remote_status status;
     sr_names names;
     uint64_t limit;
     sr_bytes found;
     char *content = content_of(len);
     MUST(sr_write_file(vault, "/a", content, len) == 0);
     char *url = remote_of("shelf");
-    MUST(sr_add_remote(vault, "shelf", url) == 0);
+    MUST(sr_add_remote(vault, "shelf", url, false) == 0);
+    MUST(sr_get_remote(vault, "shelf", NULL) == -EINVAL && sr_get_remote(vault, "none", &remote) == -ENOENT);
+    MUST(sr_get_remote(vault, "shelf", &remote) == 0 && strstr((char *)remote.url.data, "shelf") != NULL);
+    MUST(remote.code.len == 0 && remote.publications == 0 && remote.objects == 0 && !remote.keeps);
+    sr_remote_free(&remote);
+    sr_remote_free(&remote);
+    MUST(sr_get_remote_status(vault, "shelf", NULL) == -EINVAL);
+    MUST(sr_get_remote_status(vault, "none", &status) == -ENOENT);
+    MUST(sr_get_remote_status(vault, "shelf", &status) == 0);
+    MUST(status.is_waiting && status.waiting_bytes > 8 << 20 && status.waiting_files == 1 && status.away_bytes == 0);
+    MUST(status.newest == NULL && status.newest_count == 0);
+    sr_remote_status_free(&status);
     MUST(sr_limit_remotes(vault, UINT64_C(1) << 40, 0) == 0);
-    MUST(sr_push(vault, "shelf", NULL, NULL) == 0);
+    MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
+    MUST(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
+    MUST(sr_push(vault, "shelf", NULL, NULL, &pushed) == 0);
+    MUST(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
+    MUST(sr_get_remote(vault, "shelf", &remote) == 0);
+    MUST(remote.code.len == 24 && remote.publications > 0 && remote.objects > 0);
+    MUST(sr_get_remote_status(vault, "shelf", &status) == 0);
+    MUST(!status.is_waiting && status.waiting_files == 0 && status.contact_s > 0);
+    MUST(status.newest_count == 1 && status.newest[0].is_this && status.newest[0].number == remote.publications);
+    MUST(status.newest[0].device.len == 16 && status.newest[0].name.data != NULL && status.newest[0].time_s > 0);
+    sr_remote_status_free(&status);
+    sr_remote_status_free(&status);
+    sr_remote_free(&remote);
     MUST(sr_check_remote(vault, "shelf", true, NULL, NULL, &names) == 1 && names.count == 0);
     sr_names_free(&names);
 
@@ -587,8 +616,23 @@ static void space(void)
     MUST(sr_set_keep_at_most(vault, SR_NO_LIMIT) == 0);
     MUST(sr_get_keep_at_most(vault, &limit) == 0 && limit == SR_NO_LIMIT);
 
+    /* Or a call at once. */
+    MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0 && away(vault) == 0);
+    MUST(sr_evict_to_limit(vault, NULL, NULL, &evicted) == 0 && evicted.segments == 0 && away(vault) == 0);
+    sr_evicted_free(&evicted);
+    MUST(sr_set_keep_at_most(vault, 1) == 0);
+    MUST(sr_evict_to_limit(vault, stops, NULL, NULL) == -ECANCELED && away(vault) == 0);
+    MUST(sr_evict_to_limit(vault, NULL, NULL, &evicted) == 0);
+    MUST(evicted.segments > 0 && evicted.bytes > 8 << 20 && evicted.problems.count == 0 && away(vault) > 0);
+    sr_evicted_free(&evicted);
+    MUST(sr_set_keep_at_most(vault, SR_NO_LIMIT) == 0);
+
     /* A copy of the folder, which is a vault. */
     MUST(sr_bring_back(vault, NULL, NULL, NULL, NULL) == 0);
+    MUST(sr_remove_remote(vault, "shelf") == 0 && sr_add_remote(vault, "kept", url, true) == 0);
+    MUST(sr_get_remote(vault, "kept", &remote) == 0 && remote.keeps);
+    sr_remote_free(&remote);
+    MUST(sr_prune_remote(vault, "kept", 0, NULL, NULL, NULL) == -EACCES);
     MUST(sr_backup(vault, place("copy"), stops, NULL) == -ECANCELED);
     MUST(sr_backup(vault, place("copy"), NULL, NULL) > 0);
     MUST(sr_accept_records(vault) == 0);
@@ -642,7 +686,7 @@ static void waiting(void)
     sr_options how = options();
     sr_bytes more;
     sr_keys keys;
-    sr_names damaged;
+    sr_names damaged, problems;
     MUST(sr_backup(vault, place("elsewhere"), NULL, NULL) >= 0 && sr_close(vault) == 0);
     /* From now on it is a vault of its own. */
     MUST(unlink(place("elsewhere/backup")) == 0);
@@ -654,9 +698,13 @@ static void waiting(void)
     snprintf(header, sizeof header, "%s", place("elsewhere/vault.json"));
     MUST(rename(header, place("waiting/vault.json")) == 0);
     MUST(sr_open(place("waiting"), &key, &how, &vault) == 0);
-    MUST(sr_verify(vault, false, NULL, NULL, &damaged) == 2 && damaged.count == 0);
+    MUST(sr_verify(vault, false, NULL, NULL, &damaged, &problems) == 2 && damaged.count == 0);
+    MUST(problems.count == 1 && problems.items[0].len > 0);
+    sr_names_free(&problems);
+    sr_names_free(&problems);
     MUST(sr_accept_records(vault) == 0);
-    MUST(sr_verify(vault, false, NULL, NULL, NULL) == 1);
+    MUST(sr_verify(vault, false, NULL, NULL, NULL, NULL) == 1);
+    MUST(sr_verify(vault, false, NULL, NULL, NULL, &problems) == 1 && problems.count == 0);
     MUST(sr_close(vault) == 0);
 }
 
@@ -691,7 +739,7 @@ static void erased_and_merged(void)
     char *content = content_of(len);
     thinned(vault);
     char *url = remote_of("archive");
-    MUST(sr_add_remote(vault, "archive", url) == 0);
+    MUST(sr_add_remote(vault, "archive", url, false) == 0);
     write_text(vault, "a\nb\nc\nd\ne\nf\ng\nh\n");
     MUST(sr_write_file(vault, "/secret", content, len) == 0);
     MUST(sr_take_snapshot(vault, "with it", &tag, 1, false) == 1);
@@ -728,6 +776,7 @@ static void erased_and_merged(void)
     MUST(pulled.erased_bytes >= len && pulled.unerased_bytes == 0 && pulled.erase_problems.count == 0);
     MUST(pulled.merged == 1 && pulled.merged_paths.count == 1);
     MUST(strcmp((char *)pulled.merged_paths.items[0].data, "/text") == 0);
+    MUST(pulled.pushed.objects > 0 && pulled.pushed.bytes > 0 && pulled.pushed.publications > 0);
     MUST(pulled.evicted_segments == 0 && pulled.evicted_bytes == 0);
     sr_pulled_free(&pulled);
     sr_pulled_free(&pulled);
@@ -757,7 +806,7 @@ static int listens(void *context, const sr_sync_event *event)
     MUST(event->pulled && event->pulled->conflicts == 0);
     /* Files may be used; what would wait for this thread is refused. */
     MUST(sr_exists(me->vault, "/a") == 1);
-    MUST(sr_push(me->vault, "stick", NULL, NULL) == -EDEADLK);
+    MUST(sr_push(me->vault, "stick", NULL, NULL, NULL) == -EDEADLK);
     MUST(sr_close(me->vault) == -EDEADLK);
     if (me->ends_itself) {
         while (sem_wait(&me->known) != 0)
@@ -807,14 +856,14 @@ static void syncing(void)
     MUST(mkdir(place("syncing.stick"), 0700) == 0);
     char url[4200];
     snprintf(url, sizeof url, "folder:%s/syncing.stick", base);
-    MUST(sr_add_remote(vault, "stick", url) == 0);
+    MUST(sr_add_remote(vault, "stick", url, false) == 0);
 
     /* It is ended by a call, twice. */
     listen_begins(&by_hand, false, 0);
     wait_for_sync(&by_hand);
     MUST(sr_write_file(vault, "/b", "two", 3) == 0);
     wait_for_sync(&by_hand);
-    MUST(sr_verify(vault, false, closes_sync, &by_hand, NULL) == 1);
+    MUST(sr_verify(vault, false, closes_sync, &by_hand, NULL, NULL) == 1);
     MUST(sr_continuous_sync_finish(by_hand.sync) == 0);
     MUST(sr_continuous_sync_finish(by_hand.sync) == -EBADF);
     MUST(sr_continuous_sync_close(by_hand.sync) == -EBADF);
@@ -887,8 +936,8 @@ static void pairing(void)
     MUST(sr_write_file(vault, "/a", "for both", 8) == 0);
     char *url = remote_of("meeting");
     MUST(sr_invite(vault, "meeting", &invitation, &code) == -ENOENT);
-    MUST(sr_add_remote(vault, "meeting", url) == 0);
-    MUST(sr_push(vault, "meeting", NULL, NULL) == 0);
+    MUST(sr_add_remote(vault, "meeting", url, false) == 0);
+    MUST(sr_push(vault, "meeting", NULL, NULL, NULL) == 0);
     MUST(sr_invite(vault, "meeting", &invitation, &code) == 0);
     MUST(sr_keys_open(place("pairing"), &key, &how, &keys) == 0);
     MUST(sr_invitation_look(invitation, &candidate) == 0);
@@ -1013,7 +1062,7 @@ static void threads(void)
     for (int i = 0; i < THREADS; i++)
         MUST(pthread_join(all[i], NULL) == 0);
     MUST(setitimer(ITIMER_REAL, &never, NULL) == 0);
-    MUST(sr_check(shared_vault) == 1);
+    MUST(sr_check(shared_vault, NULL) == 1);
 
     /* Closed by one thread while others read. */
     for (int i = 0; i < 8; i++)
@@ -1143,7 +1192,7 @@ static void ends(const char *program)
         MUST(sr_open(place("leave"), &key, &own, &vault) == 0);
         MUST(sr_read_file(vault, "/kept", &kept) == 0 && kept.len == 7);
         sr_bytes_free(&kept);
-        MUST(sr_check(vault) == 1);
+        MUST(sr_check(vault, NULL) == 1);
         MUST(sr_close(vault) == 0);
     }
 }
@@ -1280,7 +1329,7 @@ static void ends_amid_calls(const char *program)
             sr_bytes_free(&kept);
             MUST(found >= counts[writer]);
         }
-        MUST(sr_verify(vault, true, NULL, NULL, &damaged) == 1 && damaged.count == 0);
+        MUST(sr_verify(vault, true, NULL, NULL, &damaged, NULL) == 1 && damaged.count == 0);
         sr_names_free(&damaged);
         MUST(sr_close(vault) == 0);
         MUST(counts[0] >= before);

@@ -14,7 +14,7 @@ use strongroom::{
 
 use crate::answer::{Answer, array};
 use crate::border::{
-    Outcome, Throw, bytes, goes_on, invalid, machine_path, native, text, unsigned,
+    Outcome, Throw, bytes, goes_on, invalid, machine_path, native, signed, text, unsigned,
 };
 use crate::handles::vault;
 use crate::secrets::{ON_DEMAND, given, trust};
@@ -22,6 +22,7 @@ use crate::secrets::{ON_DEMAND, given, trust};
 pub(crate) const METHODS: &[NativeMethod] = &[
     native!(add_remote(vault: jlong, name: [jbyte], url: [jbyte], keep: jboolean) -> void),
     native!(remotes(vault: jlong) -> [jbyte]),
+    native!(remote_status(vault: jlong, name: [jbyte]) -> [jbyte]),
     native!(remove_remote(vault: jlong, name: [jbyte]) -> void),
     native!(limit_remotes(vault: jlong, up: jlong, down: jlong) -> void),
     native!(push(vault: jlong, name: [jbyte], told: io.strongroom.Progress) -> [jbyte]),
@@ -64,8 +65,38 @@ fn remotes<'local>(
         answer
             .text(&remote.name)
             .text(&remote.address)
+            .count(remote.publications)
+            .text(&remote.code)
+            .count(remote.objects)
             .flag(remote.removal == Removal::Never)
     });
+    answer.give(env)
+}
+
+/// What is not known is -1, and a name that a device has not is empty.
+fn remote_status<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    name: JByteArray<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let name = text(env, &name)?;
+    let status = vault(handle)?.remote_status(&name)?;
+    let answer = Answer::new()
+        .flag(status.is_waiting)
+        .count(status.waiting_bytes)
+        .number(status.waiting_files.map_or(-1, signed))
+        .count(status.away_bytes)
+        .count(status.alone_bytes)
+        .number(status.contact_s.map_or(-1, signed))
+        .list(status.newest.iter(), |answer, one| {
+            answer
+                .text(&one.device)
+                .text(one.name.as_deref().unwrap_or_default())
+                .flag(one.is_this)
+                .count(one.number)
+                .count(one.time_s)
+        });
     answer.give(env)
 }
 
@@ -244,6 +275,7 @@ fn conflicts<'local>(
             .bytes(&conflict.beside)
             .text(&conflict.device)
             .text(&conflict.time)
+            .flag(conflict.published.is_some())
     });
     answer.give(env)
 }

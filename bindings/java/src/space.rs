@@ -9,7 +9,7 @@ use std::time::Duration;
 use jni::objects::{JByteArray, JClass, JObject};
 use jni::sys::{jboolean, jlong};
 use jni::{Env, NativeMethod};
-use strongroom::{BringBackReport, PruneReport, RemoteProgress};
+use strongroom::{BringBackReport, EvictReport, PruneReport, RemoteProgress};
 
 use crate::answer::Answer;
 use crate::border::{
@@ -25,9 +25,22 @@ pub(crate) const METHODS: &[NativeMethod] = &[
     native!(pins(vault: jlong) -> [jbyte]),
     native!(keep_at_most(vault: jlong) -> jlong),
     native!(set_keep_at_most(vault: jlong, limits: jboolean, bytes: jlong) -> void),
+    native!(evict_to_limit(vault: jlong, told: io.strongroom.Progress) -> [jbyte]),
     native!(prune_remote(vault: jlong, name: [jbyte], grace_s: jlong, told: io.strongroom.Progress) -> [jbyte]),
     native!(unused_at_remote(vault: jlong, name: [jbyte]) -> [jbyte]),
 ];
+
+fn evicted(report: &EvictReport) -> Answer {
+    Answer::new()
+        .count(report.segments)
+        .count(report.bytes)
+        .count(report.kept)
+        .count(report.kept_bytes)
+        .count(report.pinned)
+        .count(report.pinned_bytes)
+        .names(&report.problems)
+        .flag(report.is_stopped)
+}
 
 /// Lets content go from this disk that remotes have: of files at or below `path`, or all for null.
 fn evict<'local>(
@@ -41,16 +54,7 @@ fn evict<'local>(
     let report = vault(handle)?.evict(path.as_deref(), &mut |at: &RemoteProgress| {
         goes_on(env, &told, at.bytes, at.bytes_total)
     })?;
-    let answer = Answer::new()
-        .count(report.segments)
-        .count(report.bytes)
-        .count(report.kept)
-        .count(report.kept_bytes)
-        .count(report.pinned)
-        .count(report.pinned_bytes)
-        .names(&report.problems)
-        .flag(report.is_stopped);
-    answer.give(env)
+    evicted(&report).give(env)
 }
 
 fn brought(report: BringBackReport) -> Answer {
@@ -131,6 +135,18 @@ fn set_keep_at_most<'local>(
         false => None,
     };
     Ok(vault(handle)?.set_keep_at_most(limit)?)
+}
+
+/// Evicts at once what a sync would evict for that limit.
+fn evict_to_limit<'local>(
+    env: &mut Env<'local>,
+    _: JClass<'local>,
+    handle: jlong,
+    told: JObject<'local>,
+) -> Outcome<JByteArray<'local>> {
+    let report = vault(handle)?
+        .evict_to_limit(&mut |at: &RemoteProgress| goes_on(env, &told, at.bytes, at.bytes_total))?;
+    evicted(&report).give(env)
 }
 
 fn pruned(report: PruneReport) -> Answer {

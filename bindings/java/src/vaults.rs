@@ -187,6 +187,7 @@ fn verify<'local>(
         .flag(is_damaged)
         .flag(report.finished)
         .count(report.progress.bytes)
+        .count(report.progress.blocks)
         .names(&problems)
         .names(&damaged);
     answer.give(env)

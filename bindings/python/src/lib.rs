@@ -58,12 +58,12 @@ mod _native {
     #[pymodule_export]
     use super::remotes::{
         ContinuousSync, add_remote, check_remote, clone, conflicts, keep_in_sync, limit_remotes,
-        pull, push, remotes, remove_remote, settle_conflict, sync_with,
+        pull, push, remote_status, remotes, remove_remote, settle_conflict, sync_with,
     };
     #[pymodule_export]
     use super::space::{
-        bring_back, evict, keep_at_most, pin, pins, prune_remote, set_keep_at_most, unpin,
-        unused_at_remote,
+        bring_back, evict, evict_to_limit, keep_at_most, pin, pins, prune_remote, set_keep_at_most,
+        unpin, unused_at_remote,
     };
     #[pymodule_export]
     use super::transaction::{Transaction, begin, replace};

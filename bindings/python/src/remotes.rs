@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use strongroom::{
     CloneContent, CloneOptions, CloneProgress, GoOn, Keep, PullReport, PushReport, Rates,
-    RemoteProgress, Removal, SyncEvent, SyncReport,
+    RemoteProgress, RemoteStatus, Removal, SyncEvent, SyncReport,
 };
 
 use crate::attributes::{Stat, stat_of};
@@ -31,6 +31,7 @@ pub(crate) struct Remote {
     name: String,
     url: String,
     publications: u64,
+    code: String,
     objects: u64,
     keeps: bool,
 }
@@ -44,9 +45,60 @@ pub(crate) fn remotes(py: Python<'_>, vault: &Vault) -> PyResult<Vec<Remote>> {
         name: remote.name,
         url: remote.address,
         publications: remote.publications,
+        code: remote.code,
         objects: remote.objects,
     };
     Ok(found.map(remote).collect())
+}
+
+/// The newest publication of a device.
+#[derive(IntoPyObject)]
+pub(crate) struct Publication {
+    device: String,
+    name: Option<String>,
+    is_this: bool,
+    number: u64,
+    time_s: u64,
+}
+
+/// What waits for a remote, and which devices published there.
+#[derive(IntoPyObject)]
+pub(crate) struct Status {
+    is_waiting: bool,
+    waiting_bytes: u64,
+    waiting_files: Option<u64>,
+    away_bytes: u64,
+    alone_bytes: u64,
+    contact_s: Option<u64>,
+    newest: Vec<Publication>,
+}
+
+impl From<RemoteStatus> for Status {
+    fn from(status: RemoteStatus) -> Self {
+        let publication = |one: strongroom::DevicePublication| Publication {
+            device: one.device,
+            name: one.name,
+            is_this: one.is_this,
+            number: one.number,
+            time_s: one.time_s,
+        };
+        Self {
+            is_waiting: status.is_waiting,
+            waiting_bytes: status.waiting_bytes,
+            waiting_files: status.waiting_files,
+            away_bytes: status.away_bytes,
+            alone_bytes: status.alone_bytes,
+            contact_s: status.contact_s,
+            newest: status.newest.into_iter().map(publication).collect(),
+        }
+    }
+}
+
+/// The state of a remote as this device knows it.
+#[pyfunction]
+pub(crate) fn remote_status(py: Python<'_>, vault: &Vault, name: &str) -> PyResult<Status> {
+    let status = vault.ask(py, &[], |vault| vault.remote_status(name))?;
+    Ok(status.into())
 }
 
 /// Adds a remote. `keep`: this device removes nothing there.

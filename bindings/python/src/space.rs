@@ -157,6 +157,19 @@ pub(crate) fn set_keep_at_most(py: Python<'_>, vault: &Vault, bytes: Option<u64>
     vault.ask(py, &[], |vault| vault.set_keep_at_most(bytes))
 }
 
+/// Evicts at once what a sync would evict for that limit.
+#[pyfunction]
+pub(crate) fn evict_to_limit(
+    py: Python<'_>,
+    vault: &Vault,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Evicted> {
+    reach(py, vault, progress, &[], |vault, told| {
+        vault.evict_to_limit(told)
+    })
+    .map(Evicted::from)
+}
+
 /// Removes from a remote what nothing has referred to for so long.
 #[pyfunction]
 pub(crate) fn prune_remote(

@@ -26,10 +26,52 @@ class Remote:
     url: str
     #: Publications that this vault made there or read.
     publications: int
+    #: What people compare on two devices: where ``publications`` are equal and these differ, the remote has shown them different histories.
+    #: Empty before the first publication.
+    code: str
     #: Segments and snapshots that it has.
     objects: int
     #: Whether this device removes nothing there.
     keeps: bool
+
+
+@dataclass(frozen=True)
+class DevicePublication:
+    """The newest publication of a device at a remote."""
+
+    #: The id of the device.
+    device: str
+    #: What people call it.
+    name: Optional[str]
+    #: Whether it is the device that this copy of the vault acts as.
+    is_this: bool
+    number: int
+    #: When it was made, in seconds since 1970, by the clock of that device.
+    time_s: int
+
+
+@dataclass(frozen=True)
+class RemoteStatus:
+    """What waits for a remote, and which devices published there, as this device knows it."""
+
+    #: Whether a push would publish something: also a removal or another name, for which no file waits.
+    is_waiting: bool
+    #: Sealed bytes on this disk that the remote does not have, of all snapshots. Some of them may wait for the next change.
+    waiting_bytes: int
+    #: Files, symlinks and special files that were made, changed or moved since the state that the remote has; ``None`` if that is not known.
+    waiting_files: Optional[int]
+    #: Sealed bytes of content that is not on this disk and that the remote has.
+    away_bytes: int
+    #: Those of them that no other remote has.
+    alone_bytes: int
+    #: When the remote answered last, in seconds since 1970; ``None`` if that is not known.
+    contact_s: Optional[int]
+    #: The newest publication of each device, newest first.
+    newest: Tuple[DevicePublication, ...]
+
+    @classmethod
+    def _of(cls, found: Dict[str, Any]) -> RemoteStatus:
+        return cls(**{**found, "newest": tuple(DevicePublication(**one) for one in found["newest"])})
 
 
 @dataclass(frozen=True)

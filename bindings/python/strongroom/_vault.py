@@ -28,6 +28,7 @@ from ._sync import (
     PullReport,
     PushReport,
     Remote,
+    RemoteStatus,
     SyncReport,
 )
 from ._transaction import Transaction
@@ -445,6 +446,13 @@ class Vault(Tree):
         """The remotes of the vault, in the order in which they were added."""
         return [Remote(**remote) for remote in _native.remotes(self._inner)]
 
+    def remote_status(self, name: str) -> RemoteStatus:
+        """What waits for a remote, and which devices published there, as this device knows it; asks no remote.
+
+        Everything done so far is durable on return. Takes time in proportion to what changed since the last push.
+        """
+        return RemoteStatus._of(_native.remote_status(self._inner, name))
+
     def add_remote(self, name: str, url: str, *, keep: bool = False) -> None:
         """Adds a remote: ``folder:/path``, ``s3://bucket/prefix`` … ``keep``: this device removes nothing there."""
         _native.add_remote(self._inner, name, url, keep)
@@ -535,6 +543,13 @@ class Vault(Tree):
         as its remote shows that it has it. What is pinned, was not pushed or was just read stays.
         """
         _native.set_keep_at_most(self._inner, bytes)
+
+    def evict_to_limit(self, progress: Optional[Progress] = None) -> EvictReport:
+        """Evicts at once what a sync would evict for the limit of ``keep_at_most``; nothing if there is none.
+
+        What stayed is not counted: ``kept`` and ``pinned`` of the report are 0.
+        """
+        return EvictReport._of(_native.evict_to_limit(self._inner, progress))
 
     def conflicts(self) -> List[Conflict]:
         """All conflict copies in the vault, in the order of their paths."""

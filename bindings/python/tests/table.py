@@ -20,7 +20,7 @@ KINDS = {
 FLAGS = {"set": 0, "create": os.XATTR_CREATE, "replace": os.XATTR_REPLACE}
 WHENCE = {"start": 0, "current": 1, "end": 2}
 # Their names are text.
-REMOTES = ("add_remote", "remove_remote", "push", "pull", "sync_with", "check_remote", "prune")
+REMOTES = ("add_remote", "remove_remote", "waiting", "push", "pull", "sync_with", "check_remote", "prune")
 
 
 def octets(value):
@@ -344,8 +344,8 @@ class Machine:
     def do_restore(self, vault, selector, path, to):
         return vault.restore(selector, path, to)
 
-    def do_diff(self, vault, selector, path=b"/"):
-        return [name for name, _, _ in vault.differences(selector, None, path)]
+    def do_diff(self, vault, selector, after=None, path=b"/"):
+        return [name for name, _, _ in vault.differences(selector, after, path)]
 
     def do_set_retention(self, vault, **rule):
         vault.set_retention(strongroom.Retention(**rule))
@@ -403,6 +403,9 @@ class Machine:
     def folder_clone(self, folder, place, secret, on_demand=False):
         strongroom.clone(self.url(place), folder, on_demand=on_demand, remember=False, **self.secret(secret))
 
+    def do_waiting(self, vault, name):
+        return vault.remote_status(name).is_waiting
+
     def do_check_remote(self, vault, name, deep=False):
         return vault.check_remote(name, deep=deep) == []
 
@@ -422,6 +425,9 @@ class Machine:
 
     def do_evict(self, vault, path=None):
         return vault.evict(path).segments > 0
+
+    def do_evict_to_limit(self, vault):
+        return vault.evict_to_limit().segments > 0
 
     def do_bring_back(self, vault, path=None):
         return vault.bring_back(path).segments > 0

@@ -105,10 +105,18 @@ def test_two_devices_share_a_vault(vault, tmp_path, key_file, stick):
     vault.write_text("/a", "from one")
     vault.add_remote("stick", stick)
     heard = []
+    status = vault.remote_status("stick")
+    assert status.is_waiting and status.waiting_files == 1 and status.newest == ()
     report = vault.push("stick", lambda done, total: heard.append((done, total)))
-    assert report.objects > 0 and report.bytes > 0 and heard
+    assert report.objects > 0 and report.bytes > 0 and report.publications > 0 and heard
+    assert vault.push("stick") == strongroom.PushReport(0, 0, 0)
     (remote,) = vault.remotes()
     assert remote.name == "stick" and remote.url.endswith("stick") and not remote.keeps
+    assert len(remote.code) == 24 and remote.publications > 0 and remote.objects > 0
+    status = vault.remote_status("stick")
+    assert not status.is_waiting and (status.waiting_files, status.away_bytes, status.alone_bytes) == (0, 0, 0)
+    (newest,) = status.newest
+    assert newest.is_this and newest.number == remote.publications and newest.time_s > 0 and status.contact_s > 0
     fingerprint = strongroom.clone(stick, tmp_path / "two", key_file=key_file, remember=False)
     assert fingerprint == vault.information().fingerprint
     with strongroom.Vault(tmp_path / "two", key_file=key_file, remember=False) as other:
@@ -359,6 +367,23 @@ def test_a_sync_keeps_the_limit_of_the_device(vault, stick):
     assert vault.information().away_bytes > 8 << 20
     vault.set_keep_at_most(None)
     assert vault.keep_at_most() is None and vault.read_bytes("/a") == content
+
+
+def test_what_is_above_the_limit_is_evicted_at_once(vault, stick):
+    content = os.urandom(9 << 20)
+    vault.write_bytes("/a", content)
+    vault.add_remote("stick", stick)
+    vault.push("stick")
+    assert vault.evict_to_limit().segments == 0
+    vault.set_keep_at_most(1)
+    stopped = vault.evict_to_limit(lambda done, total: False)
+    assert stopped.is_stopped and stopped.segments == 0
+    with pytest.raises(KeyError):
+        vault.evict_to_limit(lambda done, total: {}["raised in the listener"])
+    report = vault.evict_to_limit()
+    assert report.segments > 0 and report.bytes > 8 << 20 and report.problems == () and not report.is_stopped
+    assert (report.kept, report.pinned) == (0, 0) and vault.information().away_bytes > 8 << 20
+    assert vault.read_bytes("/a") == content
 
 
 def test_a_remote_is_pruned(vault, stick):

@@ -563,12 +563,18 @@ static int64_t call_remote(const struct step *step, struct given *given, sr_vaul
     if (IS("add_remote")) {
         char url[8192];
         snprintf(url, sizeof url, "folder:%s", below_folder(text(step, "place")));
-        return sr_add_remote(vault, name, url);
+        return sr_add_remote(vault, name, url, false);
     }
     if (IS("remove_remote"))
         return sr_remove_remote(vault, name);
     if (IS("push"))
-        return sr_push(vault, name, NULL, NULL);
+        return sr_push(vault, name, NULL, NULL, NULL);
+    if (IS("waiting")) {
+        sr_remote_status status = { 0 };
+        int result = sr_get_remote_status(vault, name, &status);
+        sr_remote_status_free(&status);
+        return result < 0 ? result : status.is_waiting;
+    }
     if (IS("check_remote"))
         return sr_check_remote(vault, name, integer_or(step, "deep", 0), NULL, NULL, NULL);
     if (IS("prune"))
@@ -617,6 +623,13 @@ static int64_t call_content(const struct step *step, struct given *given, sr_vau
     if (IS("evict")) {
         sr_evicted evicted = { 0 };
         int result = sr_evict(vault, path, NULL, NULL, &evicted);
+        int64_t went = evicted.segments > 0;
+        sr_evicted_free(&evicted);
+        return result < 0 ? result : went;
+    }
+    if (IS("evict_to_limit")) {
+        sr_evicted evicted = { 0 };
+        int result = sr_evict_to_limit(vault, NULL, NULL, &evicted);
         int64_t went = evicted.segments > 0;
         sr_evicted_free(&evicted);
         return result < 0 ? result : went;
@@ -698,7 +711,8 @@ static int64_t call_history(const struct step *step, struct given *given, sr_vau
     if (IS("restore"))
         return sr_restore(vault, selector, text(step, "path"), text(step, "to"));
     if (IS("diff"))
-        return give_names(given, sr_differences(vault, selector, text_or(step, "path", "/"), &given->names));
+        return give_names(given, sr_differences(vault, selector, text_or(step, "after", NULL), text_or(step, "path", "/"),
+                                                &given->names));
     stop("%s is no operation on a vault", step->op);
 }
 
@@ -710,13 +724,13 @@ static int64_t call_vault(const struct step *step, struct given *given)
     if (IS("sync"))
         return sr_sync(vault);
     if (IS("check"))
-        return sr_check(vault);
+        return sr_check(vault, NULL);
     if (IS("verify")) {
-        int result = sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL);
+        int result = sr_verify(vault, integer_or(step, "deep", 0), NULL, NULL, NULL, NULL);
         return result < 0 ? result : result == 1;
     }
     if (IS("evict") || IS("bring_back") || IS("away") || IS("pin") || IS("unpin") || IS("pins")
-        || IS("keep_at_most") || IS("set_keep_at_most"))
+        || IS("keep_at_most") || IS("set_keep_at_most") || IS("evict_to_limit"))
         return call_content(step, given, vault);
     if (!argument(step, "path") || argument(step, "selector"))
         return call_history(step, given, vault);

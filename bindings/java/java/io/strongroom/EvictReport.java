@@ -2,7 +2,7 @@ package io.strongroom;
 
 import java.util.List;
 
-/** What {@link Vault#evict} did. Content goes in segments of up to 16 MiB. */
+/** What {@link Vault#evict} or {@link Vault#evictToLimit} did. Content goes in segments of up to 16 MiB. */
 public final class EvictReport {
     /** Segments that went from this disk. */
     public final long segments;

@@ -193,6 +193,8 @@ final class Native {
 
     static native byte[] remotes(long vault);
 
+    static native byte[] remoteStatus(long vault, byte[] name);
+
     static native void removeRemote(long vault, byte[] name);
 
     static native void limitRemotes(long vault, long up, long down);
@@ -225,6 +227,8 @@ final class Native {
     static native long keepAtMost(long vault);
 
     static native void setKeepAtMost(long vault, boolean limits, long bytes);
+
+    static native byte[] evictToLimit(long vault, Progress told);
 
     static native byte[] pruneRemote(long vault, byte[] name, long graceSeconds, Progress told);
 

@@ -279,6 +279,8 @@ public final class Vault extends Tree {
         public final boolean finished;
         /** How much was read. */
         public final long bytes;
+        /** Blocks that were opened, or not. */
+        public final long blocks;
         /** What is wrong with the files of the vault folder, and what waits for a decision, a sentence each. */
         public final List<String> problems;
         /** The files of the vault that lost something. */
@@ -289,6 +291,7 @@ public final class Vault extends Tree {
             isDamaged = answer.flag();
             finished = answer.flag();
             bytes = answer.number();
+            blocks = answer.number();
             problems = answer.texts();
             damaged = answer.texts();
         }
@@ -493,12 +496,24 @@ public final class Vault extends Tree {
         public final String name;
         /** Where it is, without credentials. */
         public final String url;
+        /** Publications that this vault made there or read. */
+        public final long publications;
+        /**
+         * What people compare on two devices: where {@link #publications} are equal and these differ, the remote has shown them different
+         * histories. Empty before the first publication.
+         */
+        public final String code;
+        /** Segments and snapshots that it has. */
+        public final long objects;
         /** Whether this device removes nothing there. */
         public final boolean keeps;
 
         Remote(Reader answer) {
             name = answer.text();
             url = answer.text();
+            publications = answer.number();
+            code = answer.text();
+            objects = answer.number();
             keeps = answer.flag();
         }
     }
@@ -600,12 +615,15 @@ public final class Vault extends Tree {
         public final String device;
         /** When. */
         public final String time;
+        /** Whether something still has the path {@link #beside}. */
+        public final boolean isPublished;
 
         Conflict(VaultFileSystem files, Reader answer) {
             path = files.pathOf(answer.bytes());
             beside = files.pathOf(answer.bytes());
             device = answer.text();
             time = answer.text();
+            isPublished = answer.flag();
         }
     }
 
@@ -620,6 +638,15 @@ public final class Vault extends Tree {
     public List<Remote> remotes() throws IOException {
         Reader answer = new Reader(handle().ask(null, null, Native::remotes));
         return answer.list(() -> new Remote(answer));
+    }
+
+    /**
+     * What waits for a remote, and which devices published there, as this device knows it; asks no remote. Everything done so far is durable on
+     * return. Takes time in proportion to what changed since the last push.
+     */
+    public RemoteStatus remoteStatus(String name) throws IOException {
+        byte[] called = Text.bytes(name);
+        return new RemoteStatus(new Reader(handle().ask(null, null, vault -> Native.remoteStatus(vault, called))));
     }
 
     /** Forgets a remote. */
@@ -736,6 +763,14 @@ public final class Vault extends Tree {
      */
     public void setKeepAtMost(OptionalLong bytes) throws IOException {
         handle().tell(null, null, vault -> Native.setKeepAtMost(vault, bytes.isPresent(), bytes.orElse(0)));
+    }
+
+    /**
+     * Evicts at once what a sync would evict for the limit of {@link #keepAtMost}; nothing if there is none. What stayed is not counted: the report
+     * has 0 for it.
+     */
+    public EvictReport evictToLimit(Progress progress) throws IOException {
+        return new EvictReport(new Reader(handle().ask(null, null, vault -> Native.evictToLimit(vault, progress))));
     }
 
     /** All conflict copies, in the order of their paths. */

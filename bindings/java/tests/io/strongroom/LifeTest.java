@@ -574,6 +574,7 @@ class LifeTest {
         assertTrue(pulled.receivedPaths.isEmpty() && pulled.depositProblems.isEmpty());
         Vault.Conflict conflict = vault.conflicts().get(0);
         assertEquals(vault.path("/shared"), conflict.beside);
+        assertTrue(conflict.isPublished);
         assertEquals(conflict.beside, vault.settleConflict(conflict.path, Vault.Keep.MINE));
         assertEquals(VaultException.Kind.REMOTE, kindOf(() -> vault.push("none", null)));
         vault.acceptRecords();
@@ -799,6 +800,41 @@ class LifeTest {
             assertTrue(own.information().awayBytes > 8 << 20);
             own.setKeepAtMost(OptionalLong.empty());
             assertEquals(OptionalLong.empty(), own.keepAtMost());
+            assertArrayEquals(content, Files.readAllBytes(own.path("/a")));
+        }
+    }
+
+    @Test
+    void whatIsAboveTheLimitIsEvictedAtOnce() throws Exception {
+        byte[] content = new byte[9 << 20];
+        new Random(11).nextBytes(content);
+        try (Vault own = withStick("above")) {
+            Files.write(own.path("/a"), content);
+            own.sync();
+            Vault.Verified verified = own.verify(false, null);
+            assertTrue(verified.sound && verified.bytes > 0 && verified.blocks > 0);
+            RemoteStatus status = own.remoteStatus("stick");
+            assertTrue(status.isWaiting && status.waitingBytes > 8 << 20 && status.newest.isEmpty());
+            assertEquals(OptionalLong.of(1), status.waitingFiles);
+            Vault.Pushed pushed = own.push("stick", null);
+            assertTrue(pushed.objects > 0 && pushed.bytes > 8 << 20 && pushed.publications > 0);
+            pushed = own.push("stick", null);
+            assertTrue(pushed.objects == 0 && pushed.bytes == 0 && pushed.publications == 0);
+            Vault.Remote stick = own.remotes().get(0);
+            assertTrue(stick.code.length() == 24 && stick.publications > 0 && stick.objects > 0 && !stick.keeps);
+            status = own.remoteStatus("stick");
+            assertTrue(!status.isWaiting && status.contact.isPresent() && status.newest.get(0).isThis);
+            assertEquals(OptionalLong.of(0), status.waitingFiles);
+            assertEquals(stick.publications, status.newest.get(0).number);
+            assertEquals(0, own.evictToLimit(null).segments);
+            own.setKeepAtMost(OptionalLong.of(1));
+            assertTrue(own.evictToLimit((done, total) -> false).isStopped);
+            assertThrows(IllegalStateException.class, () -> own.evictToLimit((done, total) -> {
+                throw new IllegalStateException();
+            }));
+            EvictReport evicted = own.evictToLimit(null);
+            assertTrue(evicted.segments > 0 && evicted.bytes > 8 << 20 && evicted.problems.isEmpty() && !evicted.isStopped);
+            assertTrue(evicted.kept == 0 && evicted.pinned == 0 && own.information().awayBytes > 8 << 20);
             assertArrayEquals(content, Files.readAllBytes(own.path("/a")));
         }
     }

@@ -471,7 +471,7 @@ final class Machine implements AutoCloseable {
             case "restore":
                 return vault.restore(selector, path(step), bytes(step.get("to")));
             case "diff":
-                return vault.differences(selector, null, step.has("path") ? path(step) : new byte[] {'/'});
+                return vault.differences(selector, text(step, "after", null), step.has("path") ? path(step) : new byte[] {'/'});
             case "set_retention":
                 vault.setRetention(new Retention(
                         step.path("last").asLong(),
@@ -513,6 +513,8 @@ final class Machine implements AutoCloseable {
                 return null;
             case "sync_with":
                 return vault.syncWith(name, null).pulled.conflicts;
+            case "waiting":
+                return vault.remoteStatus(name).isWaiting;
             case "check_remote":
                 return vault.checkRemote(name, step.path("deep").asBoolean(), null).isEmpty();
             case "prune":
@@ -529,6 +531,8 @@ final class Machine implements AutoCloseable {
         switch (step.get("op").asText()) {
             case "evict":
                 return vault.evict(path, null).segments > 0;
+            case "evict_to_limit":
+                return vault.evictToLimit(null).segments > 0;
             case "bring_back":
                 return vault.bringBack(path, null).segments > 0;
             case "set_keep_at_most":

@@ -8,8 +8,8 @@ use strongroom::filesystem::{
 };
 use strongroom::{
     AddKey, CloneContent, CloneOptions, Directory, Error, FileOptions, GoOn, Keys, Links, NewKey,
-    NewRevision, Operation, Retention, RevisionId, Secret, SeenRecords, Trust, Vault,
-    VerifyOptions, Walk, Whose,
+    NewRevision, Operation, Retention, Secret, SeenRecords, Trust, Vault, VerifyOptions, Walk,
+    Whose,
 };
 use strongroom_table::{Step, Value};
 
@@ -400,9 +400,16 @@ impl Machine {
             "diff" => {
                 let path = step.find("path").map_or(b"/".to_vec(), Value::bytes);
                 let before = selected().map_err(failed)?.id;
+                let after = match step.find("after") {
+                    Some(_) => {
+                        let found = vault.select_revision(step.text("after"));
+                        Some(found.map_err(failed)?.id)
+                    }
+                    None => None,
+                };
                 let mut paths = Vec::new();
                 vault
-                    .differences(before, None::<RevisionId>, path, |one| {
+                    .differences(before, after, path, |one| {
                         paths.push(one.path);
                         Ok::<_, Error>(())
                     })
@@ -447,6 +454,10 @@ impl Machine {
                     .map(|report| Given::Integer(signed(report.pulled.conflicts)))
                     .map_err(failed)
             }
+            "waiting" => {
+                let status = vault.remote_status(step.text("name"));
+                boolean(status.map(|status| status.is_waiting))
+            }
             "check_remote" => {
                 let (name, deep) = (step.text("name"), step.flag("deep"));
                 let report = vault.check_remote(name, deep, &mut |_| GoOn::Yes);
@@ -459,6 +470,10 @@ impl Machine {
             "evict" => {
                 let path = step.find("path").map(Value::bytes);
                 let report = vault.evict(path.as_deref(), &mut |_| GoOn::Yes);
+                boolean(report.map(|report| report.segments > 0))
+            }
+            "evict_to_limit" => {
+                let report = vault.evict_to_limit(&mut |_| GoOn::Yes);
                 boolean(report.map(|report| report.segments > 0))
             }
             "bring_back" => {
