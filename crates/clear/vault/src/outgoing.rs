@@ -12,8 +12,9 @@ use strongroom_remote::{Buffer, Buffers};
 
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::incoming::read_segment_into;
-use crate::request::remote::VaultObject;
-use crate::{Error, Result};
+use crate::request::Request;
+use crate::request::remote::{RemoteRequest, VaultObject};
+use crate::{Error, Result, Vault};
 
 /// The bytes of an object in the vault folder, which are whole; of a segment in one of `buffers`.
 pub(crate) fn read_object(
@@ -59,5 +60,23 @@ pub(crate) fn read_object(
                 ),
             }
         }
+    }
+}
+
+impl Vault {
+    /// Objects that a remote lacks, at most `limit`, while a push to it goes on.
+    pub(crate) fn missing_at(&self, remote: u64, limit: u64) -> Result<Vec<VaultObject>> {
+        self.ask_for(&Request::Remote(RemoteRequest::Missing { remote, limit }))
+    }
+
+    /// Whether some of `missing`, as `missing_at` gave it, is not to go up any more.
+    pub(crate) fn is_outdated(
+        &self,
+        remote: u64,
+        limit: u64,
+        missing: &[VaultObject],
+    ) -> Result<bool> {
+        let now = self.missing_at(remote, limit)?;
+        Ok(missing.iter().any(|one| !now.contains(one)))
     }
 }

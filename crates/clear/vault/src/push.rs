@@ -26,7 +26,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::{Moment, now_s};
-use crate::folder::Folder;
+use crate::folder::{Folder, REVISIONS};
 use crate::limits::PUSH_PAGE;
 use crate::outgoing::read_object;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
@@ -39,7 +39,8 @@ use crate::request::remote::{
 use crate::request::{Request, Response};
 use crate::{Error, GoOn, Result, Vault};
 
-/// How often a push begins again because another device published first, keys changed, or the owner left before anything arrived.
+/// How often a push begins again because another device published first, keys changed, a snapshot went, or the owner left before anything
+/// arrived.
 const ATTEMPTS: usize = 16;
 
 /// Publications from the base on that make a log long, whatever they name;
@@ -74,7 +75,7 @@ pub struct PushReport {
 /// Why one attempt ended.
 enum Ended {
     Done,
-    /// Another device published first, keys changed, or this copy is a new device now.
+    /// Another device published first, keys changed, a snapshot was removed, or this copy is a new device now.
     Again,
 }
 
@@ -232,10 +233,7 @@ impl Attempt<'_> {
             let announces = std::mem::take(&mut is_new);
             let missing: Vec<VaultObject> = match announces {
                 true => Vec::new(),
-                false => {
-                    let request = RemoteRequest::Missing { remote, limit };
-                    self.vault.ask_for(&Request::Remote(request))?
-                }
+                false => self.vault.missing_at(remote, limit)?,
             };
             // What has arrived whole is not stopped at its end.
             if !missing.is_empty() {
@@ -245,8 +243,17 @@ impl Attempt<'_> {
                 }
             }
             let is_last = !announces && (missing.len() as u64) < limit;
+            let uploaded = match self.upload(missing.clone(), &mut progress, told) {
+                // Somebody removed a snapshot before its record went up.
+                Err(Error::Damaged { what, .. })
+                    if what == REVISIONS && self.vault.is_outdated(remote, limit, &missing)? =>
+                {
+                    return Ok(Ended::Again);
+                }
+                uploaded => uploaded?,
+            };
             let mut named = NamedFields {
-                uploaded: self.upload(missing, &mut progress, told)?,
+                uploaded,
                 ..NamedFields::default()
             };
             let mut unnamed = None;

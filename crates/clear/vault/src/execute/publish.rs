@@ -8,7 +8,8 @@
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants
-//!  (1) A publication names a head, the revision of the device's state, only if all of the vault is at the remote.  [11.4.3]
+//!  (1) A publication names a head, the revision of the device's state, only if all of the vault is at the remote, with the record of
+//!      that revision: somebody may remove the snapshot while a push goes on.                                    [11.4.3]
 
 use std::collections::HashSet;
 
@@ -22,15 +23,16 @@ use crate::clock::now_s;
 use crate::execute::let_go;
 use crate::execute::published::{change_state, missing, remote_of};
 use crate::execute::session::Session;
-use crate::execute::standing::{LET_GO, Standing, each_published};
+use crate::execute::standing::{LET_GO, Standing, each_published, each_published_record};
+use crate::folder::REVISIONS;
 use crate::limits::PUSH_PAGE;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{NamedFields, UploadedObject, VaultObject};
 use crate::{Error, Result};
 
-/// The publication behind `last`. `KeysStale` if what was uploaded may not be named any more, or another session of this device has
-/// published meanwhile: the push begins again.
+/// The publication behind `last`. `KeysStale` if what was uploaded may not be named any more, somebody removed the head, or another
+/// session of this device has published meanwhile: the push begins again.
 pub(super) fn seal(
     session: &Session,
     (number, last): (u64, u64),
@@ -67,6 +69,9 @@ pub(super) fn seal(
     };
     if is_all {
         standing.retire_unnamed(named);
+        if !has_record(session, number, &head, named, &standing)? {
+            return without_record(session, &head);
+        }
     }
     let is_same = named.uploaded.is_empty()
         && renamed.is_empty()
@@ -118,6 +123,39 @@ pub(super) fn seal(
     // Before anybody can see it: who made it is known again however this run ends.                    [11.10.1]
     change_state(session, number, |state| state.having_made(id))?;
     Ok(ByteBuffer(object).into())
+}
+
+/// Whether the record of `head` was uploaded just now, or stays live at the remote. (1)
+fn has_record(
+    session: &Session,
+    remote: u64,
+    head: &[u8; 32],
+    named: &NamedFields,
+    standing: &Standing,
+) -> Result<bool> {
+    let is_it = |one: &UploadedObject| matches!(one.object, VaultObject::Revision { id, .. } if id == *head);
+    let mut found = named.uploaded.iter().any(is_it);
+    let reader = session.filesystem().engine().reader()?;
+    each_published_record(&reader, remote, &mut |item, how| {
+        let is_it = matches!(item, Published::Revision(id, _) if id == *head);
+        found = found || is_it && standing.live.contains(&how.hash);
+    })?;
+    Ok(found)
+}
+
+/// What becomes of a push whose head has no record at the remote: it begins again if somebody removed that snapshot.
+fn without_record(session: &Session, head: &[u8; 32]) -> Result<Response> {
+    // A removal takes the record first.
+    let _turn = session.filesystem().hold_revisions();
+    let row = session.filesystem().engine().reader()?.revision(head)?;
+    match row {
+        None => Ok(Response::KeysStale),
+        Some(_) => Err(Error::Damaged {
+            what: REVISIONS,
+            why: "the record of the newest state is missing; open the vault once, then push again"
+                .to_owned(),
+        }),
+    }
 }
 
 /// Those that are noted as live under that hash.
