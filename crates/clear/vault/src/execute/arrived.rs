@@ -23,7 +23,7 @@ use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::publication::{PublishedRevision, PublishedSegment};
 use strongroom_format::segment::{FOOTER_BYTES, Footer};
-use strongroom_format::survey::survey;
+use strongroom_format::survey::{Survey, survey};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, contents_of_block, names_of_block};
 use strongroom_metadata::{ERASED_SEGMENT, LOST_SEGMENT, Place, SegmentState};
@@ -129,22 +129,14 @@ impl<'a> Arrival<'a> {
             return Err(untrue(object, "its content is not what was pushed"));
         }
         let found = survey(&bytes, published.id);
-        let listed = found
-            .contents
-            .and_then(|contents| self.listed(published.epoch, contents))
+        let listed = listed(&self.sealer, published.epoch, &found)
             .ok_or_else(|| untrue(object, "no key of this vault opens its list of blocks"))?;
         self.note(published.id, published.epoch, found.end, listed);
         self.hashes.push(Some(published.hash));
         Ok(())
     }
 
-    /// What a table of contents lists.
-    fn listed(&self, epoch: Epoch, contents: &[u8]) -> Option<Vec<(u32, Vec<IndexEntry>)>> {
-        let table = self.sealer.open_record(epoch, Kind::SegmentTable, contents);
-        decode_contents(&table.ok()?).ok()
-    }
-
-    fn note(&mut self, id: SegmentId, epoch: Epoch, end: u64, listed: Vec<(u32, Vec<IndexEntry>)>) {
+    fn note(&mut self, id: SegmentId, epoch: Epoch, end: u64, listed: Listing) {
         let segment = self.arrived.segments.len();
         let mut total_bytes = 0;
         for (first, entries) in listed {
@@ -170,7 +162,7 @@ impl<'a> Arrival<'a> {
         });
     }
 
-    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment. With
+    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads of most segments. With
     /// `Looked::Away` those that are away come back for it, but for those in which every block has a row.
     fn note_segments(&mut self, looked: Looked) -> Result<()> {
         let rows = self.engine.reader()?.segments()?;
@@ -189,9 +181,17 @@ impl<'a> Arrival<'a> {
                 continue;
             };
             // One that is damaged lists nothing; `verify` names it.
-            if let Ok(Some((end, contents))) = read_contents(&file)
-                && let Some(listed) = self.listed(row.epoch, &contents)
-            {
+            let contents = read_contents(&file).ok().flatten();
+            let found = contents.and_then(|(end, contents)| {
+                let table = table(&self.sealer, row.epoch, &contents)?;
+                if !table.is_empty() {
+                    return Some((end, table));
+                }
+                let bytes = segments.read(&path, SEGMENT_OBJECT_BYTES_MAX).ok()??;
+                let listed = listed(&self.sealer, row.epoch, &survey(&bytes, row.id))?;
+                Some((end, listed))
+            });
+            if let Some((end, listed)) = found {
                 self.note(row.id, row.epoch, end, listed);
                 self.hashes.push(None);
             }
@@ -425,6 +425,29 @@ impl<'a> Arrival<'a> {
     }
 }
 
+/// For each batch where its first block lies, and its blocks.
+type Listing = Vec<(u32, Vec<IndexEntry>)>;
+
+/// What a sealed table of contents lists.
+fn table(sealer: &BlockSealer, epoch: Epoch, contents: &[u8]) -> Option<Listing> {
+    let table = sealer.open_record(epoch, Kind::SegmentTable, contents);
+    decode_contents(&table.ok()?).ok()
+}
+
+/// The blocks of a segment. Its table of contents is empty where it would be too long, as of very many very short blocks: then the
+/// indexes of its batches list them. `None` if one of these does not open.
+fn listed(sealer: &BlockSealer, epoch: Epoch, found: &Survey<'_>) -> Option<Listing> {
+    let table = table(sealer, epoch, found.contents?)?;
+    if !table.is_empty() {
+        return Some(table);
+    }
+    let indexes = found.batches.iter().map(|batch| {
+        let entries = sealer.open_index(epoch, &batch.payload).ok()?;
+        Some((batch.blocks_offset(), entries))
+    });
+    indexes.collect()
+}
+
 /// Where the batches of a finished segment end, and its sealed table of contents.
 fn read_contents(file: &File) -> std::io::Result<Option<(u64, Vec<u8>)>> {
     let len = file.metadata()?.len();
@@ -449,6 +472,64 @@ impl Blocks for Arrival<'_> {
         match Blocks::open(&self.engine, kind, id)? {
             Some(clear) => Ok(Some(clear)),
             None => self.open_arrived(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_crypto::batch::tail_room;
+    use strongroom_crypto::record::padded_len;
+    use strongroom_crypto::{EpochKey, IdKey, SystemRandom};
+    use strongroom_format::SuiteId;
+    use strongroom_format::index::encode_contents;
+    use strongroom_segments::{BatchTail, SegmentStore, StoreOptions};
+
+    use super::*;
+
+    /// Goal: the blocks of a segment are found whether its table of contents lists them or was too long. Method: two segments with equal
+    /// batches, one with an empty table. Failed before: no block of such a segment was found, and no device could pull it.
+    #[test]
+    fn a_segment_whose_table_is_empty_is_listed_by_its_batches() {
+        let place = tempfile::tempdir().unwrap();
+        let suite = SuiteId::Aes256GcmBlake3;
+        let keys = vec![(Epoch(0), EpochKey::from_bytes([1; 32]))];
+        let sealer = BlockSealer::new(suite, [0; 16], IdKey::from_bytes([2; 32]), keys);
+        let folder = Folder::new(place.path()).hold().unwrap();
+        folder.make_folder(SEGMENTS).unwrap();
+        let store = SegmentStore::open_in(&folder, SEGMENTS, StoreOptions::new(suite)).unwrap();
+        for keeps_table in [true, false] {
+            let (mut written, mut id) = (Listing::new(), None);
+            for number in 0..3_u8 {
+                let block = sealer.seal_exactly(Kind::Data, &[number; 5]);
+                let entries = vec![IndexEntry {
+                    id: block.id,
+                    kind: block.kind.number(),
+                    clear_len: block.clear_len,
+                }];
+                let batch = store.batch_of(&[&block], tail_room(1)).unwrap();
+                let sealed = sealer.seal_tail(&SystemRandom, &entries, batch.blocks_len());
+                let sealed = sealed.unwrap();
+                let tail = BatchTail {
+                    bytes: &sealed.bytes,
+                    index_len: sealed.index_len,
+                };
+                let appended = store.append(Epoch(0), batch, tail).unwrap();
+                written.push((appended.locations[0].offset, entries));
+                id = Some(appended.segment);
+            }
+            let mut clear = match keeps_table {
+                true => encode_contents(&written),
+                false => Vec::new(),
+            };
+            clear.resize(padded_len(clear.len(), FOOTER_BYTES), 0);
+            let contents = sealer.seal_record(&SystemRandom, Kind::SegmentTable, &clear);
+            store.finish(id.unwrap(), &contents.unwrap()).unwrap();
+            let whole = store.whole(id.unwrap()).unwrap();
+            let found = listed(&sealer, Epoch(0), &whole.survey());
+            assert_eq!(found, Some(written), "{keeps_table}");
         }
     }
 }
