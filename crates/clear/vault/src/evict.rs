@@ -9,7 +9,8 @@
 //!  (1) Before a segment is evicted, a remote has listed it with the published hash and with its length, and this device has
 //!      taken in the whole log of that remote.                                                                  [11.9.1]
 //!  (2) Before the remote is asked, it gets an object that announces the eviction. A device that prunes there publishes first,
-//!      then looks for such objects: so it finds this one.                                                      [11.9.2]
+//!      then looks for such objects: so it finds this one. It gets it again right after the eviction: another session of this device may
+//!      have removed it in between, when nothing was evicted yet.                                               [11.9.2]
 
 use std::collections::{HashMap, HashSet};
 
@@ -102,15 +103,19 @@ impl Vault {
             if wanted.is_empty() {
                 continue;
             }
-            let proven = match self.shown_by(&row, wanted) {
-                Ok(proven) => proven,
+            let shown = self.connect(&row).and_then(|remote| {
+                let shown = self.shown_by(&row, &*remote, wanted)?;
+                Ok((remote, shown))
+            });
+            let (remote, proven) = match shown {
+                Ok(shown) => shown,
                 Err(error) => {
                     report.problems.push(format!("{}: {error}", row.name));
                     continue;
                 }
             };
-            let proven = (&proven[..], Spared::Nothing);
-            let gone = self.evict_proven(&row.name, proven, bytes_total, &mut report, told)?;
+            let (at, proven) = ((&row, &*remote), (&proven[..], Spared::Nothing));
+            let gone = self.evict_proven(at, proven, bytes_total, &mut report, told)?;
             left.retain(|one| !gone.contains(&one.id));
             if report.is_stopped {
                 break;
@@ -130,11 +135,11 @@ impl Vault {
         Ok(report)
     }
 
-    /// Lets those go that the remote of that name has just shown, but for what is spared; gives them. Ends early if it is stopped, or if
-    /// nothing of a lot may go.
+    /// Lets those go that the remote of that row has just shown, but for what is spared; gives them. Ends early if it is stopped, or if
+    /// nothing of a lot may go.                                                                                 (2)
     pub(crate) fn evict_proven(
         &self,
-        remote: &str,
+        (row, remote): (&RemoteFields, &dyn Remote),
         (proven, spared): (&[SegmentFields], Spared),
         bytes_total: u64,
         report: &mut EvictReport,
@@ -156,13 +161,18 @@ impl Vault {
             if gone.is_empty() {
                 if spared == Spared::Nothing {
                     let why = "a push, a pull or a backup is using these segments; try again";
-                    report.problems.push(format!("{remote}: {why}"));
+                    report.problems.push(format!("{}: {why}", row.name));
                 }
                 break;
             }
             report.segments += gone.len() as u64;
             report.bytes += bytes_of(&gone);
             all.extend(gone.iter().map(|one| one.id));
+            match self.say_needs(row.number, remote, Needs::Soon) {
+                // It is noted that it may not be there, and the next pull or push says it.
+                Err(Error::Remote(_)) => {}
+                said => said?,
+            }
         }
         Ok(all)
     }
@@ -418,9 +428,10 @@ impl Vault {
     fn shown_by(
         &self,
         row: &RemoteFields,
+        remote: &dyn Remote,
         mut wanted: Vec<SegmentFields>,
     ) -> Result<Vec<SegmentFields>> {
-        let there = self.look(row)?;
+        let there = self.proven_at(row, remote)?;
         wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
         Ok(wanted)
     }

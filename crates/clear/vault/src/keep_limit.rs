@@ -99,7 +99,7 @@ impl Vault {
                 goes
             });
             let lot = (&chosen[..], Spared::JustRead);
-            let gone = self.evict_proven(&row.name, lot, total, report, told)?;
+            let gone = self.evict_proven((row, remote), lot, total, report, told)?;
             if report.is_stopped || gone.is_empty() {
                 break;
             }

@@ -71,6 +71,7 @@ mod keyring;
 mod keys;
 mod leave;
 pub mod limits;
+mod listing;
 mod login;
 mod newcomer;
 mod newest_state;

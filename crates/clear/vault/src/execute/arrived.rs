@@ -19,7 +19,6 @@ use std::os::unix::fs::FileExt;
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::{Arrived, ArrivedBlock, ArrivedSegment, Engine};
 use strongroom_folder::{Folder as HeldFolder, Purpose};
-use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::publication::{PublishedRevision, PublishedSegment};
 use strongroom_format::segment::{FOOTER_BYTES, Footer};
@@ -33,6 +32,7 @@ use strongroom_sync::{object_hash, revision_name, segment_name};
 use crate::execute::session::Session;
 use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
 use crate::incoming::{placed_segment, staged_revision, staged_segment};
+use crate::listing::{Listing, listed, table};
 use crate::records::open_revision;
 use crate::request::remote::Start;
 use crate::{Error, Result};
@@ -129,22 +129,14 @@ impl<'a> Arrival<'a> {
             return Err(untrue(object, "its content is not what was pushed"));
         }
         let found = survey(&bytes, published.id);
-        let listed = found
-            .contents
-            .and_then(|contents| self.listed(published.epoch, contents))
+        let listed = listed(&self.sealer, published.epoch, &found)
             .ok_or_else(|| untrue(object, "no key of this vault opens its list of blocks"))?;
         self.note(published.id, published.epoch, found.end, listed);
         self.hashes.push(Some(published.hash));
         Ok(())
     }
 
-    /// What a table of contents lists.
-    fn listed(&self, epoch: Epoch, contents: &[u8]) -> Option<Vec<(u32, Vec<IndexEntry>)>> {
-        let table = self.sealer.open_record(epoch, Kind::SegmentTable, contents);
-        decode_contents(&table.ok()?).ok()
-    }
-
-    fn note(&mut self, id: SegmentId, epoch: Epoch, end: u64, listed: Vec<(u32, Vec<IndexEntry>)>) {
+    fn note(&mut self, id: SegmentId, epoch: Epoch, end: u64, listed: Listing) {
         let segment = self.arrived.segments.len();
         let mut total_bytes = 0;
         for (first, entries) in listed {
@@ -170,7 +162,7 @@ impl<'a> Arrival<'a> {
         });
     }
 
-    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment. With
+    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads of most segments. With
     /// `Looked::Away` those that are away come back for it, but for those in which every block has a row.
     fn note_segments(&mut self, looked: Looked) -> Result<()> {
         let rows = self.engine.reader()?.segments()?;
@@ -189,9 +181,16 @@ impl<'a> Arrival<'a> {
                 continue;
             };
             // One that is damaged lists nothing; `verify` names it.
-            if let Ok(Some((end, contents))) = read_contents(&file)
-                && let Some(listed) = self.listed(row.epoch, &contents)
-            {
+            let contents = read_contents(&file).ok().flatten();
+            let found = contents.and_then(|(end, contents)| {
+                if let Some(table) = table(&self.sealer, row.epoch, &contents) {
+                    return Some((end, table));
+                }
+                let bytes = segments.read(&path, SEGMENT_OBJECT_BYTES_MAX).ok()??;
+                let listed = listed(&self.sealer, row.epoch, &survey(&bytes, row.id))?;
+                Some((end, listed))
+            });
+            if let Some((end, listed)) = found {
                 self.note(row.id, row.epoch, end, listed);
                 self.hashes.push(None);
             }

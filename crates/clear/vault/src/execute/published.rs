@@ -103,9 +103,14 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
     if found.len() >= limit {
         return Ok(found);
     }
+    let revisions = session.filesystem().revisions()?;
+    if revisions.iter().all(|one| one.id.0 != head) {
+        // Somebody removed the state that the push is about. What is newer may need segments that do not go up now.
+        return Ok(found);
+    }
     let records = session.vault.records.names()?;
     let let_go = let_go_revisions(&reader, remote)?;
-    for revision in session.filesystem().revisions()? {
+    for revision in revisions {
         let id = revision.id.0;
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::LostChunks;
-use strongroom_format::index::decode_contents;
 use strongroom_format::limits::sealed_len;
-use strongroom_format::segment::{Footer, ScanTail, scan};
+use strongroom_format::segment::{Footer, ScanTail, SegmentHeader, scan};
+use strongroom_format::survey::survey;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_metadata::{
     Block, BlockNumber, Place, Published, Segment, SegmentNumber, SegmentState,
@@ -28,6 +28,7 @@ use strongroom_sync::{in_parallel, object_hash, segment_name};
 
 use crate::execute::standing::{LET_GO, each_published};
 use crate::execute::verify::show_segment;
+use crate::listing::{listed as listing, table};
 use crate::recovery::recover::{RecoverProgress, Trial};
 use crate::recovery::repair::Repair;
 use crate::request::Request;
@@ -495,7 +496,8 @@ impl HeldBlock {
 }
 
 impl Holder {
-    /// Looks into the table of contents of a segment; `None` if it lists nothing that is wanted, or cannot be read.
+    /// Looks into the table of contents of a segment, or into all of one that lists nothing there; `None` if it has nothing that is wanted,
+    /// or cannot be read.
     fn look(
         remote: &dyn Remote,
         sealer: &BlockSealer,
@@ -505,19 +507,27 @@ impl Holder {
         let Ok(name) = ObjectName::new(format!("segments/{}", listed.name)) else {
             return Ok(None);
         };
-        let table = match read_table(remote, &name, listed.len) {
-            Ok(table) => table,
+        let read = read_table(remote, &name, listed.len).and_then(|read| {
+            let Some((header, sealed)) = read else {
+                return Ok(None);
+            };
+            let found = match table(sealer, header.epoch, &sealed) {
+                None => remote
+                    .read(&name, SEGMENT_OBJECT_BYTES_MAX)?
+                    .and_then(|bytes| listing(sealer, header.epoch, &survey(&bytes, header.id))),
+                table => table,
+            };
+            Ok(found.map(|found| (header.epoch, found)))
+        });
+        let found = match read {
+            Ok(found) => found,
             Err(error) => of_one_object(error).map(|_| None)?,
         };
-        let table = table.and_then(|(epoch, sealed)| {
-            let clear = sealer.open_record(epoch, Kind::SegmentTable, &sealed);
-            Some((epoch, decode_contents(&clear.ok()?).ok()?))
-        });
-        let Some((epoch, table)) = table else {
+        let Some((epoch, found)) = found else {
             return Ok(None);
         };
         let mut blocks = Vec::new();
-        for (first, entries) in table {
+        for (first, entries) in found {
             let mut offset = u64::from(first);
             for entry in entries {
                 let block = HeldBlock {
@@ -576,7 +586,7 @@ fn read_table(
     remote: &dyn Remote,
     name: &ObjectName,
     len: u64,
-) -> strongroom_remote::Result<Option<(Epoch, Vec<u8>)>> {
+) -> strongroom_remote::Result<Option<(SegmentHeader, Vec<u8>)>> {
     let start = len.saturating_sub(TAIL_BYTES);
     let Some(tail) = remote.read_range(name, start..len)? else {
         return Ok(None);
@@ -593,5 +603,5 @@ fn read_table(
             .map(<[u8]>::to_vec),
         None => remote.read_range(name, offset..end)?,
     };
-    Ok(sealed.map(|sealed| (footer.header.epoch, sealed)))
+    Ok(sealed.map(|sealed| (footer.header, sealed)))
 }

@@ -28,6 +28,7 @@ use strongroom_metadata::{Block, Place, SegmentState};
 use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
 use crate::execute::verify::show_segment;
+use crate::listing::Listing;
 use crate::outline::Outline;
 use crate::{Error, FileProblem, Result};
 
@@ -236,8 +237,6 @@ impl Inventory {
         });
     }
 }
-
-type Listing = Vec<(u32, Vec<IndexEntry>)>;
 
 /// The epoch of a file and its batches, from its table of contents and the indexes of batches; `None` if none of them
 /// opens.

@@ -413,6 +413,45 @@ fn a_backup_wants_everything_here_and_a_remote_that_is_needed_is_not_forgotten()
     vault.backup(&target, &mut |_| GoOn::Yes).unwrap();
 }
 
+/// Goal: what was let go is needed at the remote, also if another session of the device found at that moment that nothing is away, and said
+/// so. Method: all came back; the other session pulls when the remote has shown what it has, and before anything goes: nothing goes then;
+/// the next time it does, and another device removes it there. Failed before: it went, and nothing at the remote said that somebody needs it.
+#[test]
+fn nothing_goes_if_another_session_takes_back_that_it_is_needed() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    evict(one);
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    let needs = devices.place.directory.path().join("remote/needs");
+    let said = || files(&needs).len();
+    assert_eq!(said(), 1);
+    let folder = devices.folder(0);
+    let second = Vault::connect_if_owned(&folder, OpenOptions::default()).unwrap();
+    let second = second.unwrap();
+    let mut pulls = true;
+    let report = one.evict(None, &mut |_| {
+        if std::mem::take(&mut pulls) {
+            second.pull(NAME, &mut |_| GoOn::Yes).unwrap();
+            assert_eq!(said(), 0);
+        }
+        GoOn::Yes
+    });
+    let report = report.unwrap();
+    assert_eq!((report.bytes, report.problems.len()), (0, 1), "{report:?}");
+    evict(one);
+    assert_eq!(said(), 1);
+    second.close().unwrap();
+    two.remove_file("/big").unwrap();
+    forget_history(two);
+    devices.sync(1);
+    two.prune_remote(CLONED_FROM, Duration::ZERO, &mut |_| GoOn::Yes)
+        .unwrap();
+    assert_eq!(one.read("/big").unwrap(), content(9 << 20, 2));
+}
+
 /// Goal: what others moved and removed at the remote is not lost for a device that let it go. Method: the other device rewrites most
 /// of it, compacts, and removes at once what does not count any more.
 #[test]

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strongroom::{NewRevision, Vault};
+use strongroom::{GoOn, NewRevision, Vault};
 use strongroom_format::hex;
 use strongroom_metadata::SegmentState;
 
 use crate::support::content;
-use crate::{Devices, fill};
+use crate::{Devices, NAME, fill};
 
 #[test]
 fn a_snapshot_that_one_device_removed_does_not_come_back_or_hold_anybody_up() {
@@ -63,6 +63,41 @@ fn a_head_that_was_let_go_before_anybody_pulled_it_holds_nobody_up() {
     assert_eq!(two.read("/letters/two").unwrap(), b"second");
     devices.settle();
     devices.assert_same();
+}
+
+/// Goal: a push whose state is removed while it goes on ends with a state that others can read. Method: when the push has begun, a newer
+/// snapshot is taken and that of the push is removed, as a schedule does by its rule; with many publications, and with one. Failed before:
+/// the last of many named a head without a record, which nobody could clone or pull; with one the push failed, and spoke of damage.
+#[test]
+fn a_push_whose_state_was_removed_meanwhile_publishes_one_that_can_be_cloned() {
+    for page in [1, 2_048] {
+        let mut devices = Devices::new(1, fill);
+        let vault = &devices.vaults[0];
+        for number in 0..4 {
+            write_alone(vault, &format!("/{number}"), &content(ALONE, 60 + number));
+        }
+        vault.push_in_pages_of(page);
+        let mut removed = None;
+        let pushed = vault.push(NAME, &mut |_| {
+            if removed.is_none() {
+                let head = vault.revisions().unwrap().pop().unwrap();
+                vault.write("/meanwhile", b"later").unwrap();
+                vault.take_revision(&NewRevision::default()).unwrap();
+                vault.remove_revision(head.id).unwrap();
+                removed = Some(head.id);
+            }
+            GoOn::Yes
+        });
+        assert!(pushed.is_ok(), "{page}: {pushed:?}");
+        assert!(removed.is_some(), "{page}: nothing went up");
+        devices.add(1);
+        devices.settle();
+        let all = devices.assert_same();
+        assert!(
+            all.contains_key("/3") && all.contains_key("/meanwhile"),
+            "{page}"
+        );
+    }
 }
 
 /// Bytes of a file that has a segment of its own, and of that segment.
