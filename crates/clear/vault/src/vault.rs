@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) inbox: Mutex<InboxLooks>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
+    /// Held by the one that makes a backup: the owner keeps the state of one for each session.
+    pub(crate) backup_turn: Mutex<()>,
     /// Owners that have gone: what they acknowledged may be lost.
     gone: Mutex<Vec<Arc<Client>>>,
     /// Held by the one that closes the vault.
@@ -206,6 +208,7 @@ impl Vault {
             waits: Mutex::default(),
             inbox: Mutex::default(),
             lock_turn: Mutex::default(),
+            backup_turn: Mutex::default(),
             gone: Mutex::default(),
             close_turn: Mutex::default(),
         });
