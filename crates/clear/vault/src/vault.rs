@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) backup_turn: Mutex<()>,
     /// Owners that have gone: what they acknowledged may be lost.
     gone: Mutex<Vec<Arc<Client>>>,
+    /// Why not everything was durable when this process left the vault to another, until `close` has said it.
+    pub(crate) unsaid: Mutex<Option<Error>>,
     /// Held by the one that closes the vault.
     close_turn: Mutex<()>,
 }
@@ -210,6 +212,7 @@ impl Vault {
             lock_turn: Mutex::default(),
             backup_turn: Mutex::default(),
             gone: Mutex::default(),
+            unsaid: Mutex::default(),
             close_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());
@@ -551,7 +554,7 @@ impl Vault {
     /// clone does the same, but tells nobody of an error. Others can own the vault once those files are dropped too.
     ///
     /// # Errors
-    /// If something could not be made durable; `OwnerGone` as `sync`.
+    /// If something could not be made durable, also when the vault was left to another process before; `OwnerGone` as `sync`.
     pub fn close(&self) -> Result<()> {
         // A second caller returns when everything is durable too; but not an observer, for whom the first one waits.
         let _turn = match is_changing() {
@@ -565,6 +568,8 @@ impl Vault {
             Port::Client(client) => client.finish()?,
             Port::Left | Port::Closed => {}
         }
-        self.shared.check_no_loss()
+        self.shared.check_no_loss()?;
+        let unsaid = self.shared.unsaid.lock().take();
+        unsaid.map_or(Ok(()), Err)
     }
 }
