@@ -103,9 +103,13 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
     if found.len() >= limit {
         return Ok(found);
     }
+    // Who waits for a second reader with the first may wait for ever.
+    drop(reader);
     let records = session.vault.records.names()?;
+    let revisions = session.filesystem().revisions()?;
+    let reader = session.filesystem().engine().reader()?;
     let let_go = let_go_revisions(&reader, remote)?;
-    for revision in session.filesystem().revisions()? {
+    for revision in revisions {
         let id = revision.id.0;
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
@@ -145,10 +149,9 @@ fn let_go_revisions(reader: &Reader<'_>, remote: u64) -> Result<HashSet<[u8; 32]
     Ok(let_go)
 }
 
-/// The folder of segment files.
+/// The folder of segment files. Needs no keys: who asks may hold a reader.
 pub(super) fn segment_files(session: &Session) -> Result<HeldFolder> {
-    let folder = session.vault.with_keys(|keys| keys.folder().clone());
-    let held = folder.inside(SEGMENTS).hold();
+    let held = session.vault.folder().inside(SEGMENTS).hold();
     held.map_err(below("examining the segments"))
 }
 
