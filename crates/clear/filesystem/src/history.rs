@@ -163,6 +163,8 @@ impl Filesystem {
         // so that these rows do not name it.
         let _held = engine.hold();
         engine.commit()?;
+        // First: who waits for a second reader with the first may wait for ever.
+        let all = proven(&self.core)?;
         let connection = engine.reader()?;
         let reader = connection.snapshot()?;
         let Some(head) = head else {
@@ -177,7 +179,6 @@ impl Filesystem {
             return Ok(None);
         };
         let newest = reader.block_id(base.root)?;
-        let all = proven(&self.core)?;
         let head = all.iter().find(|one| one.id.0 == *head);
         let (Some(newest), Some(head)) = (newest, head) else {
             return Ok(None);

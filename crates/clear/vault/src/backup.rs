@@ -14,6 +14,7 @@
 //!      changes. A copied file gets its name once it is whole.
 //!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, and is not removed if the vault lost
 //!      its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
+//!  (5) A session makes one backup at a time: what the owner keeps for a second would take the place of what it keeps for the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -71,15 +72,22 @@ impl Vault {
     /// vault. The copy opens with the same keys. Only what an earlier backup in `target` lacks is copied.
     ///
     /// `told` hears of the progress and says whether to go on. Interrupted at any moment, the earlier backup is as good as before.
+    /// Through one opened vault and its clones goes one backup at a time.
     ///
     /// # Errors
     /// `Damaged` if the vault lacks segments or has damaged ones: then the backup is renewed too, and still has the copies of them that it
-    /// had. `BackupTarget` says what is in the way; `BackupStopped`; `OwnerGone` if the owner left meanwhile; those of the disks.
+    /// had. `BackupTarget` says what is in the way, as another backup may be; `BackupStopped`; `OwnerGone` if the owner left meanwhile;
+    /// those of the disks.
     pub fn backup(
         &self,
         target: impl AsRef<Path>,
         told: &mut dyn FnMut(&BackupProgress) -> GoOn,
     ) -> Result<BackupReport> {
+        // (5). Not waited for: it may be the caller's own, which is told of its progress now.
+        let Some(_turn) = self.shared.backup_turn.try_lock() else {
+            let why = "this program makes another backup of the vault now; try again when that one has ended";
+            return Err(Error::BackupTarget(why.to_owned()));
+        };
         let source = Folder::new(self.folder()).absolute()?;
         let target = Folder::new(target.as_ref()).absolute()?;
         let is_new = self.look_at(&source, &target)?;

@@ -1,7 +1,7 @@
 //! Hands the vault over to a process that wants to mount it.
 //!
 //! Takes   the request of another process
-//! Gives   the vault closed, and the keys with which this process can come back
+//! Gives   the vault closed, and the keys with which this process can come back; `Vault::close` says if it could not be closed well
 //! Never   leaves while this process itself needs the vault: for an open file, a request, a backup, a mount, or a
 //!         subscription to changes. Never waits for its clients
 //!
@@ -55,6 +55,8 @@ impl Leaver for Shared {
             Ok(()) => Port::Left,
             Err(error) => {
                 log::error!("the vault could not be closed on request: {error}");
+                // What this process was told is written may be lost: nobody else can say so to it.                 [5.3]
+                *self.unsaid.lock() = Some(error);
                 Port::Closed
             }
         };

@@ -71,8 +71,12 @@ pub(crate) struct Shared {
     pub(crate) inbox: Mutex<InboxLooks>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
+    /// Held by the one that makes a backup: the owner keeps the state of one for each session.
+    pub(crate) backup_turn: Mutex<()>,
     /// Owners that have gone: what they acknowledged may be lost.
     gone: Mutex<Vec<Arc<Client>>>,
+    /// Why not everything was durable when this process left the vault to another, until `close` has said it.
+    pub(crate) unsaid: Mutex<Option<Error>>,
     /// Held by the one that closes the vault.
     close_turn: Mutex<()>,
 }
@@ -206,7 +210,9 @@ impl Vault {
             waits: Mutex::default(),
             inbox: Mutex::default(),
             lock_turn: Mutex::default(),
+            backup_turn: Mutex::default(),
             gone: Mutex::default(),
+            unsaid: Mutex::default(),
             close_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());
@@ -548,7 +554,7 @@ impl Vault {
     /// clone does the same, but tells nobody of an error. Others can own the vault once those files are dropped too.
     ///
     /// # Errors
-    /// If something could not be made durable; `OwnerGone` as `sync`.
+    /// If something could not be made durable, also when the vault was left to another process before; `OwnerGone` as `sync`.
     pub fn close(&self) -> Result<()> {
         // A second caller returns when everything is durable too; but not an observer, for whom the first one waits.
         let _turn = match is_changing() {
@@ -562,6 +568,8 @@ impl Vault {
             Port::Client(client) => client.finish()?,
             Port::Left | Port::Closed => {}
         }
-        self.shared.check_no_loss()
+        self.shared.check_no_loss()?;
+        let unsaid = self.shared.unsaid.lock().take();
+        unsaid.map_or(Ok(()), Err)
     }
 }

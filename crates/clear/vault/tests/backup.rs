@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use strongroom::{
-    BackupReport, Error, GoOn, OpenOptions, SeenRecords, Trust, Vault, VerifyOptions,
+    BackupProgress, BackupReport, Error, GoOn, OpenOptions, SeenRecords, Trust, Vault,
+    VerifyOptions,
 };
 
 use support::{Place, content};
@@ -133,4 +134,26 @@ fn a_backup_after_a_repair_keeps_what_the_vault_lost() {
     assert!(vault.read("/file").unwrap() == content(2 << 20, 1));
     // Nothing is lost any more: what the vault has no more goes.
     assert!(back_up(&vault, &target).unwrap().removed > 0);
+}
+
+/// Goal: no backup loses what the owner keeps for it. Method: a second one begins while the first is told of its progress.
+/// Failed before: the second took the place of the first at the owner. Segments could go from the vault before the first had copied
+/// them, and the end of the first removed the records of snapshots from its folder; it said that all was well.
+#[test]
+fn a_second_backup_through_one_opened_vault_is_refused_until_the_first_has_ended() {
+    let (place, vault) = Place::new();
+    vault.write("/file", content(1 << 20, 1)).unwrap();
+    let first = place.directory.path().join("first");
+    let second = place.directory.path().join("second");
+    let clone = vault.clone();
+    let mut refused = 0;
+    let mut told = |_: &BackupProgress| {
+        let error = back_up(&clone, &second).unwrap_err();
+        assert!(matches!(error, Error::BackupTarget(_)), "{error:?}");
+        refused += 1;
+        GoOn::Yes
+    };
+    vault.backup(&first, &mut told).unwrap();
+    assert!(refused > 0 && !second.exists());
+    back_up(&vault, &second).unwrap();
 }

@@ -699,6 +699,22 @@ fn close_makes_durable_what_another_thread_is_changing() {
     vault.close().unwrap();
 }
 
+/// Goal: `close` hides no loss of a vault that was left to another process. Method: the folder of segments goes, so that nothing can be
+/// stored; then somebody asks for the vault. Failed before: `close` said that all was well.
+#[test]
+fn close_says_that_a_vault_that_was_left_to_another_could_not_be_closed_well() {
+    let (place, vault) = Place::new();
+    std::fs::remove_dir_all(place.folder().join("segments")).unwrap();
+    vault.write("/file", vec![7; 1 << 20]).unwrap();
+    let patience = Duration::from_secs(20);
+    Vault::wait_until_free(place.folder(), Access::ReadWrite, patience).unwrap();
+    assert!(matches!(vault.sync(), Err(Error::Closed)));
+    let lost = vault.close().unwrap_err();
+    assert!(!matches!(lost, Error::Closed), "{lost:?}");
+    // As every loss: said once.
+    vault.close().unwrap();
+}
+
 /// An observer closes the vault whose change it hears of; nobody waits for himself.
 #[test]
 fn an_observer_may_close_the_vault() {

@@ -36,7 +36,7 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
         return Ok(());
     }
     let mut replay = match found_log(IntentLog::read(folder))? {
-        Ok(log) => lay_over(core, log, &known),
+        Ok(log) => lay_over(core, log, &known)?,
         Err(fault) => with_fault(fault),
     };
     match rest(&mut replay, stored(core))? {
@@ -104,7 +104,7 @@ fn found_log(
     }
 }
 
-fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Replay {
+fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Result<Replay> {
     let named = Named::decode(known);
     if let Some(named) = named {
         replace_lost_header(&mut log, named);
@@ -113,23 +113,51 @@ fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Replay {
         (Some(named), Ok(found)) if (found.id, found.version) == (named.id, named.version) => {
             Found::of(core, named, &found, log.unreadable)
         }
-        _ => return with_fault(ReplayFault::Damaged),
+        _ => return Ok(with_fault(ReplayFault::Damaged)),
     };
     let mut replay = Replay {
         fault: found.fault,
         ..Replay::default()
     };
-    for intent in &found.intents {
-        match lay_one_over(core, intent) {
-            Ok(true) => replay.records += 1,
-            Ok(false) => {}
-            Err(_) => {
-                replay.fault = Some(ReplayFault::Record);
-                break;
-            }
+    lay_each_over(&mut replay, &found.intents, |intent| {
+        lay_one_over(core, intent)
+    })?;
+    Ok(replay)
+}
+
+/// Lays each of `intents` over by `lay`, which gives whether one told anything. One that cannot be laid over, as where the row of its file is
+/// damaged, hinders none of other files; those that build on it leave themselves out, by (1).                     [8.10]
+///
+/// # Errors
+/// What says nothing of a record.
+fn lay_each_over(
+    replay: &mut Replay,
+    intents: &[Intent],
+    lay: impl Fn(&Intent) -> Result<bool>,
+) -> Result<()> {
+    for intent in intents {
+        match lay(intent) {
+            Ok(has_told) => replay.records += usize::from(has_told),
+            Err(error) if is_of_process(&error) => return Err(error),
+            Err(_) => replay.fault = Some(ReplayFault::Record),
         }
     }
-    replay
+    Ok(())
+}
+
+/// Whether the process lacks something, or can read the database no more: the next opening may find all as it was written.
+fn is_of_process(error: &Error) -> bool {
+    use strongroom_metadata::Error as Below;
+    matches!(
+        error,
+        Error::Failed
+            | Error::Metadata(
+                Below::OutOfMemory
+                    | Below::Disk(ErrorKind::OutOfMemory)
+                    | Below::ReadFailed
+                    | Below::Busy
+            )
+    )
 }
 
 /// Puts the header of the log that the database names in the place of one that the disk has lost: each record says by itself to
@@ -291,6 +319,38 @@ mod tests {
         assert_eq!(found.err(), Some(ReplayFault::Damaged));
         let found = found_log(Ok(None)).expect("says something of the log");
         assert_eq!(found.err(), Some(ReplayFault::Missing));
+    }
+
+    /// Goal: damage to the row of one file costs no other file what its small syncs told; and no memory for a look costs nobody anything.
+    /// Failed before: what stood behind the first record that could not be laid over was left out, and the log forgotten.
+    #[test]
+    fn a_record_that_cannot_be_laid_over_hinders_no_other() {
+        use strongroom_metadata::Error as Below;
+        let intent = |inode| Intent {
+            number: inode,
+            acknowledged: 0,
+            inode,
+            birth_id: 0,
+            base: 0,
+            version: 1,
+            mtime: 0,
+            ctime: 0,
+            pieces: Vec::new(),
+        };
+        let intents = [intent(1), intent(2), intent(3)];
+        let mut replay = Replay::default();
+        lay_each_over(&mut replay, &intents, |one| match one.inode {
+            1 => Err(Below::Damaged("a row").into()),
+            number => Ok(number == 3),
+        })
+        .expect("says something of a record");
+        assert_eq!(
+            (replay.records, replay.fault),
+            (1, Some(ReplayFault::Record))
+        );
+        let none = || Error::from(Below::OutOfMemory);
+        let ended = lay_each_over(&mut replay, &intents, |_| Err(none()));
+        assert!(ended.is_err(), "the opening ends, and the log stays");
     }
 
     /// Failed before: with the sector of the header all records were lost.

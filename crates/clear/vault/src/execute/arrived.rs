@@ -264,10 +264,10 @@ impl<'a> Arrival<'a> {
         mut open: Vec<BlockId>,
         known: &mut HashSet<BlockId>,
     ) -> Result<HashSet<BlockId>> {
-        let reader = self.engine.reader()?;
         let mut missing = HashSet::new();
         while let Some(id) = open.pop() {
-            if !known.insert(id) || reader.block_by_id(&id)?.is_some() {
+            // The reader is given back at once: to look for a block takes one.
+            if !known.insert(id) || self.engine.reader()?.block_by_id(&id)?.is_some() {
                 continue;
             }
             let Some(kind) = self.look_for(&id)? else {
@@ -306,13 +306,15 @@ impl<'a> Arrival<'a> {
     /// `RemoteUntrue` if one of them is in no segment that is listed, or does not open.
     pub(crate) fn find_erased(&mut self, contents: impl Iterator<Item = BlockId>) -> Result<()> {
         self.arrived.erased.clear();
-        let reader = self.engine.reader()?;
-        let Some(grave) = reader.segment_by_id(&ERASED_SEGMENT)? else {
+        let grave = self.engine.reader()?.segment_by_id(&ERASED_SEGMENT)?;
+        let Some(grave) = grave else {
             return Ok(());
         };
         for id in contents.collect::<HashSet<_>>() {
+            let reader = self.engine.reader()?;
             let number = reader.block_by_id(&id)?;
             let row = number.map(|number| reader.block(number)).transpose()?;
+            drop(reader);
             let place = row.flatten().map(|row| row.place);
             if !matches!(place, Some(Place::Segment(at, _)) if at == grave.number) {
                 continue;

@@ -288,11 +288,13 @@ fn waiting(
         }
     }
     drop(known);
-    let records = session
-        .vault
-        .with_keys(|keys| keys.folder().inside(REVISIONS));
+    // Who waits for a second reader with the first may wait for ever.
+    drop(reader);
+    let records = session.vault.folder().inside(REVISIONS);
     let names = session.vault.records.names()?;
-    for revision in filesystem.revisions()? {
+    let revisions = filesystem.revisions()?;
+    let reader = filesystem.engine().reader()?;
+    for revision in revisions {
         let id = hex::encode(&revision.id.0);
         for (_, epoch) in names.iter().filter(|(of, _)| *of == id) {
             let item = Published::Revision(revision.id.0, Epoch(*epoch));
@@ -312,11 +314,20 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use std::fs;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     use strongroom_format::publication::{PublicationId, RemoteId};
+    use strongroom_history::NewRevision;
+    use strongroom_metadata::SegmentNumber;
 
     use super::*;
+    use crate::execute::execute;
+    use crate::execute::published::missing;
+    use crate::execute::session::Push;
     use crate::owner::port::Port;
+    use crate::request::Request;
+    use crate::request::remote::RemoteRequest;
     use crate::{CreateOptions, Vault};
 
     /// What publication `number`, which retires those hashes, retires of what waits.
@@ -446,5 +457,71 @@ mod tests {
         assert_eq!(waiting_of(session, remote, 2, &[own]), [item]);
         drop(kept);
         vault.close().unwrap();
+    }
+
+    /// Goal: nobody waits for ever. Who changes keys or makes a backup waits, with the keys held, until nobody reads the database; and there
+    /// are four readers. Method: what a push, a pull and a status ask is asked while the keys are held, or all readers but one.
+    /// Failed before: it was asked for the keys, or for a second reader, with a reader held: a push beside `key rotate` or `backup` hung, and
+    /// all that needs keys with it, or four that listed remotes at once.
+    #[test]
+    fn who_reads_the_database_waits_neither_for_the_keys_nor_for_a_second_reader() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let place = tempfile::tempdir().unwrap();
+        let (folder, remote) = (place.path().join("vault"), place.path().join("remote"));
+        fs::create_dir(&remote).unwrap();
+        let vault = Vault::create(&folder, CreateOptions::new()).unwrap().vault;
+        let address = format!("folder:{}", remote.display());
+        vault.add_remote("stick", &address).unwrap();
+        let remote = vault.remote_rows().unwrap().remove(0).number;
+        vault.write("/file", vec![1_u8; 50_000]).unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let session = &owner.session;
+        let filesystem = session.filesystem();
+        let new = NewRevision::default();
+        session.vault.records.take(filesystem, &new).unwrap();
+        let head = filesystem.heads().unwrap().remove(0).id;
+        *session.push.lock() = Some(Push {
+            segments: filesystem.keep_segments(),
+            turn: (session.vault.push_turns)
+                .take(session.number, remote)
+                .unwrap(),
+            newest_segment: SegmentNumber(u32::MAX),
+            head,
+            unfinished: HashSet::new(),
+        });
+        let of_a_push = || {
+            waiting(session, remote, &|_| true).unwrap();
+            missing(session, remote, 100).unwrap();
+        };
+        let of_a_status = || {
+            execute(session, &Request::Remote(RemoteRequest::List)).unwrap();
+            filesystem.files_changed_since(Some(&head)).unwrap();
+        };
+        let (told, heard) = mpsc::channel();
+        let beside_keys = told.clone();
+        std::thread::scope(|scope| {
+            let has_ended = session.vault.with_keys(|_| {
+                scope.spawn(move || {
+                    of_a_push();
+                    beside_keys.send(()).unwrap();
+                });
+                heard.recv_timeout(PATIENCE).is_ok()
+            });
+            assert!(has_ended, "it needs the keys");
+            let readers: Vec<_> = (0..3)
+                .map(|_| filesystem.engine().reader().unwrap())
+                .collect();
+            scope.spawn(move || {
+                of_a_push();
+                of_a_status();
+                told.send(()).unwrap();
+            });
+            let has_ended = heard.recv_timeout(PATIENCE).is_ok();
+            drop(readers);
+            assert!(has_ended, "it needs two readers");
+        });
+        *session.push.lock() = None;
     }
 }

@@ -103,12 +103,15 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
     if found.len() >= limit {
         return Ok(found);
     }
+    // Who waits for a second reader with the first may wait for ever.
+    drop(reader);
+    let records = session.vault.records.names()?;
     let revisions = session.filesystem().revisions()?;
     if revisions.iter().all(|one| one.id.0 != head) {
         // Somebody removed the state that the push is about. What is newer may need segments that do not go up now.
         return Ok(found);
     }
-    let records = session.vault.records.names()?;
+    let reader = session.filesystem().engine().reader()?;
     let let_go = let_go_revisions(&reader, remote)?;
     for revision in revisions {
         let id = revision.id.0;
@@ -150,10 +153,9 @@ fn let_go_revisions(reader: &Reader<'_>, remote: u64) -> Result<HashSet<[u8; 32]
     Ok(let_go)
 }
 
-/// The folder of segment files.
+/// The folder of segment files. Needs no keys: who asks may hold a reader.
 pub(super) fn segment_files(session: &Session) -> Result<HeldFolder> {
-    let folder = session.vault.with_keys(|keys| keys.folder().clone());
-    let held = folder.inside(SEGMENTS).hold();
+    let held = session.vault.folder().inside(SEGMENTS).hold();
     held.map_err(below("examining the segments"))
 }
 

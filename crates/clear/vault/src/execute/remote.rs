@@ -264,10 +264,12 @@ fn list(session: &Session) -> Result<Response> {
     // In this order: what is erased in between counts as later.
     let erased = session.filesystem().erased_bytes()?;
     let has_erased = session.filesystem().remotes_to_prune()?;
+    let remotes = rows(session)?.into_iter();
+    let remotes = remotes.map(|row| remote_of(session, row.number));
+    let remotes = remotes.collect::<Result<Vec<_>>>()?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
-    for row in reader.remotes()? {
-        let (row, state) = remote_of(session, row.number)?;
+    for (row, state) in remotes {
         all.push(RemoteFields {
             number: row.number,
             name: row.name,

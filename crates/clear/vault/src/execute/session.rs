@@ -23,6 +23,7 @@ use crate::execute::limit_looks::LimitLooks;
 use crate::execute::locks::Locks;
 use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
+use crate::folder::Folder;
 use crate::folder::owner_lock::OwnerLock;
 use crate::incoming;
 use crate::keyring::held_keys::{HeldKeys, Installed, ROTATION};
@@ -60,7 +61,9 @@ pub(crate) struct OpenVault {
     pub(crate) filesystem: Filesystem,
     pub(crate) observers: Arc<Observers>,
     pub(crate) information: Mutex<Information>,
-    /// Held over a change of keys: one after the other.
+    folder: Folder,
+    /// Held over a change of keys: one after the other. A change, and a backup, wait with it until nobody reads the database: so nobody
+    /// may wait for it who holds a `Reader`.
     keys: Mutex<HeldKeys>,
     /// What logs in at servers.
     pub(crate) login: Arc<OwnLogin>,
@@ -100,6 +103,7 @@ impl OpenVault {
             filesystem,
             observers: Arc::default(),
             information: Mutex::new(information),
+            folder: keys.folder().clone(),
             login: keys.login(),
             keys: Mutex::new(keys),
             records,
@@ -249,7 +253,12 @@ impl OpenVault {
         (keys.keyring().epochs().next().unwrap_or(newest), newest)
     }
 
-    /// Looks at the keys and at what keeps them.
+    /// The folder of the vault. Waits for nobody.
+    pub(crate) const fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Looks at the keys and at what keeps them. Hold no `Reader`.
     pub(crate) fn with_keys<T>(&self, look: impl FnOnce(&HeldKeys) -> T) -> T {
         look(&self.keys.lock())
     }
