@@ -255,12 +255,18 @@ impl Store {
         Transaction::new(self, self.writer.lock())
     }
 
-    /// A connection that sees what is committed; waits if all `READERS_MAX` are taken, so take one at a time.
+    /// A connection that sees what is committed; waits if all `READERS_MAX` are taken, so take one at a time: a debug build checks that.
     ///
     /// # Errors
     /// The disk's.
     pub fn reader(&self) -> Result<Reader<'_>> {
         self.pool.take(&self.shared)
+    }
+
+    /// Whether this thread took a reader and has not returned it.
+    #[must_use]
+    pub fn is_read_here(&self) -> bool {
+        self.pool.is_lent_here()
     }
 
     /// Waits until everybody who reads now has come to an end; others may read meanwhile. Hold no reader, and not the writer.

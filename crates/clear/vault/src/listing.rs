@@ -45,9 +45,11 @@ mod tests {
     use strongroom_crypto::{EpochKey, IdKey, SystemRandom};
     use strongroom_format::SuiteId;
     use strongroom_format::index::encode_contents;
+    use strongroom_format::segment::FOOTER_BYTES;
     use strongroom_segments::{BatchTail, SegmentStore, StoreOptions};
 
     use super::*;
+    use crate::folder::{Folder, SEGMENTS};
 
     /// Goal: the blocks of a segment are found whether its table of contents lists them, was too long, or was sealed later. Method: three
     /// segments with equal batches, two with an empty table, one of these sealed under the keys of a later epoch. Failed before: no block of

@@ -42,6 +42,12 @@ impl Filesystem {
     pub fn wait_for_readers(&self) {
         self.core.store.wait_for_readers();
     }
+
+    /// Whether this thread reads the database now: then it must not wait for somebody who waits for readers.
+    #[must_use]
+    pub fn is_read_here(&self) -> bool {
+        self.core.store.is_read_here()
+    }
 }
 
 /// Makes attempts until in one nobody reads. Between them the caller's locks must be free: a thread that reads may need them to end.

@@ -5,8 +5,9 @@
 //! Never   waits for the writing connection
 //! Spec    spec/4-metadata.md, 4.7
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::thread::ThreadId;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -28,11 +29,18 @@ pub(crate) struct Pool {
 struct PoolState {
     idle: Vec<Reads>,
     open: usize,
-    /// The numbers of the readers that are lent, and of the next one.
-    lent: BTreeSet<u64>,
+    /// The numbers of the readers that are lent, with the threads that took them, and the number of the next one.
+    lent: BTreeMap<u64, ThreadId>,
     next: u64,
     /// Whether nobody is lent a connection, because all are to be closed.
     closing: bool,
+}
+
+impl PoolState {
+    fn is_lent_here(&self) -> bool {
+        let here = std::thread::current().id();
+        self.lent.values().any(|thread| *thread == here)
+    }
 }
 
 /// A pool whose connections are closed, and that lends none until this is dropped.
@@ -78,13 +86,22 @@ impl Pool {
     pub(crate) fn wait_for_those_lent(&self) {
         let mut state = self.state.lock();
         let end = state.next;
-        while state.lent.first().is_some_and(|number| *number < end) {
+        while (state.lent.first_key_value()).is_some_and(|(number, _)| *number < end) {
             self.returned.wait(&mut state);
         }
     }
 
+    /// Whether this thread took a connection and has not returned it.
+    pub(crate) fn is_lent_here(&self) -> bool {
+        self.state.lock().is_lent_here()
+    }
+
     pub(crate) fn take(&self, shared: &Shared) -> Result<Reader<'_>> {
         let mut state = self.state.lock();
+        debug_assert!(
+            !state.is_lent_here(),
+            "a second reader: `READERS_MAX` threads that did this at once would wait for ever"
+        );
         let idle = loop {
             if state.closing {
                 self.returned.wait(&mut state);
@@ -101,7 +118,7 @@ impl Pool {
         };
         let number = state.next;
         state.next += 1;
-        state.lent.insert(number);
+        state.lent.insert(number, std::thread::current().id());
         drop(state);
         let taken = match idle {
             Some(reads) => Ok(reads),

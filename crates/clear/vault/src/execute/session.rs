@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use strongroom_crypto::{Keyring, UnlockError};
 use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
@@ -219,7 +219,7 @@ impl OpenVault {
 
     /// Runs `work` on the keys; what is shown of them is true of them afterwards.
     pub(crate) fn on_keys<T>(&self, work: impl FnOnce(&mut HeldKeys) -> Result<T>) -> Result<T> {
-        let mut keys = self.keys.lock();
+        let mut keys = self.hold_keys();
         let worked = work(&mut keys);
         // After an error too: another change may have been taken in before.
         let mut information = self.information.lock();
@@ -248,7 +248,7 @@ impl OpenVault {
 
     /// The oldest and the newest epoch whose keys are there.
     pub(crate) fn epochs(&self) -> (Epoch, Epoch) {
-        let keys = self.keys.lock();
+        let keys = self.hold_keys();
         let newest = keys.keyring().epoch();
         (keys.keyring().epochs().next().unwrap_or(newest), newest)
     }
@@ -260,7 +260,15 @@ impl OpenVault {
 
     /// Looks at the keys and at what keeps them. Hold no `Reader`.
     pub(crate) fn with_keys<T>(&self, look: impl FnOnce(&HeldKeys) -> T) -> T {
-        look(&self.keys.lock())
+        look(&self.hold_keys())
+    }
+
+    fn hold_keys(&self) -> MutexGuard<'_, HeldKeys> {
+        debug_assert!(
+            !self.filesystem.is_read_here(),
+            "the keys, with a reader: who has them may wait for readers"
+        );
+        self.keys.lock()
     }
 
     /// Whether what is seen of the vault is recorded.

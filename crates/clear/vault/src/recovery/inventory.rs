@@ -18,7 +18,7 @@ use std::sync::mpsc::sync_channel;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::LostChunks;
-use strongroom_format::index::{IndexEntry, decode_contents};
+use strongroom_format::index::decode_contents;
 use strongroom_format::limits::sealed_len;
 use strongroom_format::span::chunk_count;
 use strongroom_format::survey::Survey;
