@@ -5,13 +5,15 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use strongroom::filesystem::{
     AllocateMode, Error as FileError, NodeKind, RenameMode, SeekTarget, SetAttributes, SetTime,
     Timestamp, XattrMode,
 };
 use strongroom::{
-    Error, FileOptions, Links, NewRevision, OpenOptions, PathDifference, RevisionInfo, Vault,
+    Change, Error, FileOptions, Links, NewRevision, Observer, OpenOptions, PathDifference,
+    RevisionInfo, Vault,
 };
 
 use support::Place;
@@ -384,6 +386,49 @@ fn a_restore_of_everything_uses_no_name_that_the_snapshot_has() {
         }
     }
     assert_sound(&vault);
+}
+
+/// Goal: a mount whose programs looked at a directory while it was brought back shows it whole afterwards. Method: an observer hears of each
+/// node in it. Failed before: it heard of the directory alone, and a mount went on to show files as
+/// they were at that look: empty.
+#[test]
+fn an_observer_hears_of_each_node_that_a_restore_has_made_whole() {
+    #[derive(Default)]
+    struct Record(Mutex<Vec<Change>>);
+    impl Observer for Record {
+        fn changed(&self, change: &Change) {
+            self.0.lock().unwrap().push(change.clone());
+        }
+    }
+    let (_place, vault) = Place::new();
+    vault.make_directory("/d", 0o755).unwrap();
+    vault.make_directory("/d/deep", 0o755).unwrap();
+    vault.write("/d/deep/file", "content").unwrap();
+    vault.link("/d/deep/file", "/d/other name").unwrap();
+    let first = take(&vault, "v1");
+    vault.remove_dir_all("/d").unwrap();
+    let record = Arc::new(Record::default());
+    let subscription = vault.subscribe(Arc::clone(&record) as Arc<dyn Observer>);
+    vault.restore(first.id, "/d", "/d").unwrap();
+    drop(subscription.unwrap());
+    let heard = std::mem::take(&mut *record.0.lock().unwrap());
+    let inode = |path: &str| vault.attributes(path, Links::Stay).unwrap().inode;
+    for (directory, name) in [("/d", "deep"), ("/d/deep", "file"), ("/d", "other name")] {
+        let entry = Change::Entry {
+            parent: inode(directory),
+            name: name.into(),
+        };
+        assert!(heard.contains(&entry), "{entry:?} in {heard:?}");
+    }
+    for path in ["/d", "/d/deep", "/d/deep/file"] {
+        let content = Change::Content {
+            inode: inode(path),
+            offset: 0,
+            len: u64::MAX,
+        };
+        assert!(heard.contains(&content), "{path}: {content:?} in {heard:?}");
+    }
+    assert_eq!(vault.read("/d/other name").unwrap(), b"content");
 }
 
 /// Goal: the snapshot of what was changed while a restore ran can be found. Method: a restore without a change after the newest
