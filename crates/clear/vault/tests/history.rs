@@ -5,13 +5,15 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use strongroom::filesystem::{
     AllocateMode, Error as FileError, NodeKind, RenameMode, SeekTarget, SetAttributes, SetTime,
     Timestamp, XattrMode,
 };
 use strongroom::{
-    Error, FileOptions, Links, NewRevision, OpenOptions, PathDifference, RevisionInfo, Vault,
+    Change, Error, FileOptions, Links, NewRevision, Observer, OpenOptions, PathDifference,
+    RevisionInfo, Vault,
 };
 
 use support::Place;
@@ -20,6 +22,16 @@ impl Place {
     fn records(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder().join("revisions")).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+/// What an observer heard.
+#[derive(Default)]
+struct Record(Mutex<Vec<Change>>);
+
+impl Observer for Record {
+    fn changed(&self, change: &Change) {
+        self.0.lock().unwrap().push(change.clone());
     }
 }
 
@@ -386,6 +398,42 @@ fn a_restore_of_everything_uses_no_name_that_the_snapshot_has() {
     assert_sound(&vault);
 }
 
+/// Goal: a mount whose programs looked at a directory while it was brought back shows it whole afterwards. Method: an observer hears of each
+/// node in it. Failed before: it heard of the directory alone, and a mount went on to show files as
+/// they were at that look: empty.
+#[test]
+fn an_observer_hears_of_each_node_that_a_restore_has_made_whole() {
+    let (_place, vault) = Place::new();
+    vault.make_directory("/d", 0o755).unwrap();
+    vault.make_directory("/d/deep", 0o755).unwrap();
+    vault.write("/d/deep/file", "content").unwrap();
+    vault.link("/d/deep/file", "/d/other name").unwrap();
+    let first = take(&vault, "v1");
+    vault.remove_dir_all("/d").unwrap();
+    let record = Arc::new(Record::default());
+    let subscription = vault.subscribe(Arc::clone(&record) as Arc<dyn Observer>);
+    vault.restore(first.id, "/d", "/d").unwrap();
+    drop(subscription.unwrap());
+    let heard = std::mem::take(&mut *record.0.lock().unwrap());
+    let inode = |path: &str| vault.attributes(path, Links::Stay).unwrap().inode;
+    for (directory, name) in [("/d", "deep"), ("/d/deep", "file"), ("/d", "other name")] {
+        let entry = Change::Entry {
+            parent: inode(directory),
+            name: name.into(),
+        };
+        assert!(heard.contains(&entry), "{entry:?} in {heard:?}");
+    }
+    for path in ["/d", "/d/deep", "/d/deep/file"] {
+        let content = Change::Content {
+            inode: inode(path),
+            offset: 0,
+            len: u64::MAX,
+        };
+        assert!(heard.contains(&content), "{path}: {content:?} in {heard:?}");
+    }
+    assert_eq!(vault.read("/d/other name").unwrap(), b"content");
+}
+
 /// Goal: the snapshot of what was changed while a restore ran can be found. Method: a restore without a change after the newest
 /// snapshot, and one with a change. Failed before: `Restored` named no snapshot.
 #[test]
@@ -712,6 +760,30 @@ fn what_was_erased_takes_no_space_and_says_what_became_of_it() {
         vault.read(format!("{kept}/secret")).unwrap(),
         noise(1, 900_000)
     );
+}
+
+/// Goal: a mount gives no content from its memory that was erased. Method: an observer hears of a file of a snapshot that is open while
+/// its content is erased. Failed before: it heard of the list of snapshots alone, and a mount went on to show what was read before.
+#[test]
+fn an_observer_hears_of_the_files_in_snapshots_whose_content_may_be_erased() {
+    let (_place, vault) = Place::new();
+    vault.write("/secret", noise(1, 900_000)).unwrap();
+    let first = take(&vault, "one");
+    vault.remove_file("/secret").unwrap();
+    let kept = format!("/.history/{}/secret", first.id);
+    let file = vault.open_file(&kept, FileOptions::new().read()).unwrap();
+    let inode = vault.attributes(&kept, Links::Stay).unwrap().inode;
+    let record = Arc::new(Record::default());
+    let subscription = vault.subscribe(Arc::clone(&record) as Arc<dyn Observer>);
+    vault.erase("/secret", false).unwrap();
+    drop(subscription.unwrap());
+    let content = Change::Content {
+        inode,
+        offset: 0,
+        len: u64::MAX,
+    };
+    assert!(record.0.lock().unwrap().contains(&content));
+    assert!(is_erased(&file.read_at(&mut [0; 10], 0).unwrap_err()));
 }
 
 /// Goal: what small syncs logged of a file goes with it.

@@ -184,6 +184,15 @@ impl SnapshotNodes {
         }
     }
 
+    /// The files that anything refers to.
+    pub(crate) fn files(&self) -> Vec<InodeId> {
+        let nodes = self.0.lock();
+        let files = nodes
+            .iter()
+            .filter(|(_, one)| one.node.inode.kind == NodeKind::File);
+        files.map(|(inode, _)| *inode).collect()
+    }
+
     /// `.history` itself; takes a reference. It belongs to whom `root` belongs to, and last changed at `changed`.
     pub(crate) fn top(&self, root: Inode, changed: Timestamp) -> Result<Attributes> {
         self.hold(Arc::new(Node {

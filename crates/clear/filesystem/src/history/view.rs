@@ -40,6 +40,12 @@ impl Filesystem {
         is_in_snapshot(inode).then(|| Snapshots { core: &self.core })
     }
 
+    /// The files of snapshots that somebody holds: their content may be kept elsewhere.
+    #[must_use]
+    pub fn held_in_snapshots(&self) -> Vec<InodeId> {
+        self.core.history.nodes.files()
+    }
+
     /// The directory `.history`; takes a reference.
     pub(crate) fn history_top(&self) -> Result<Attributes> {
         Snapshots { core: &self.core }.top()

@@ -85,6 +85,18 @@ pub(super) fn told(session: &Session) {
     }]);
 }
 
+/// The same after content may have been erased: a mount keeps what was read of it.
+pub(super) fn told_of_erased(session: &Session) {
+    told(session);
+    let content = |inode| Change::Content {
+        inode,
+        offset: 0,
+        len: u64::MAX,
+    };
+    let held = session.filesystem().held_in_snapshots().into_iter();
+    session.tell(&held.map(content).collect::<Vec<_>>());
+}
+
 /// Carries out a request about revisions.
 pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
     let (filesystem, records) = (session.filesystem(), &session.vault.records);
@@ -216,7 +228,9 @@ fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse>
         Err(error) => return Err(error),
     }
     let erased = filesystem.erase_content(path, trial);
-    // Also if it could only not be noted for other devices.
-    told(session);
+    if !trial {
+        // Also if it could only not be noted for other devices.
+        told_of_erased(session);
+    }
     Ok(HistoryResponse::Erased(erased?))
 }

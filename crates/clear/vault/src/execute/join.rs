@@ -35,7 +35,7 @@ use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::copied;
-use crate::execute::history::told;
+use crate::execute::history::{told, told_of_erased};
 use crate::execute::let_go::let_go_all_but;
 use crate::execute::published::{change_state, remote_of};
 use crate::execute::session::Session;
@@ -68,10 +68,14 @@ pub(crate) fn join(
             joined.erased_bytes = erased.bytes;
             joined.unerased_bytes = erased.shared_bytes;
             if erased.states > 0 {
-                told(session);
+                told_of_erased(session);
             }
         }
-        Err(error) => joined.erase_problem = error.to_string(),
+        Err(error) => {
+            joined.erase_problem = error.to_string();
+            // Some of it may be erased.
+            told_of_erased(session);
+        }
     }
     Ok(joined)
 }

@@ -279,11 +279,11 @@ impl<'s> Restorer<'s> {
             return Err(Error::File(filesystem::Error::NotADirectory));
         }
         self.root_names(from).and(self.remove_replaced())?;
-        self.attributes_of(from, InodeId::ROOT)?;
+        let set = self.attributes_of(from, InodeId::ROOT);
         self.session.tell(&[Change::Attributes {
             inode: InodeId::ROOT,
         }]);
-        Ok(())
+        set
     }
 
     /// Names that come to the root directory meanwhile stay.
@@ -402,6 +402,7 @@ impl<'s> Restorer<'s> {
         if let Some(made) = self.links.get(&from.inode) {
             let linked = filesystem.link(caller, *made, parent, name)?;
             filesystem.forget(linked.inode, 1);
+            self.told(parent, name, linked.inode);
             return Ok(());
         }
         let target = match from.kind {
@@ -421,7 +422,9 @@ impl<'s> Restorer<'s> {
                 // What was asked for by its name is an error; below a directory the rest is brought back.
                 Err(error) if depth > 0 => {
                     self.leave_out(error)?;
-                    return Ok(filesystem.unlink(caller, parent, name)?);
+                    filesystem.unlink(caller, parent, name)?;
+                    self.told(parent, name, made.inode());
+                    return Ok(());
                 }
                 content => content?,
             },
@@ -437,10 +440,27 @@ impl<'s> Restorer<'s> {
         }
         self.restored.nodes += 1;
         self.attributes_of(from, made.inode())?;
+        self.told(parent, name, made.inode());
         if from.kind != NodeKind::Directory && from.nlink > 1 {
             self.links.insert(from.inode, made.keep().inode);
         }
         Ok(())
+    }
+
+    /// Tells who watches what became of a name and its node. Under the unfinished name others can look at it before it is whole, and a
+    /// mount keeps what it saw then.
+    fn told(&self, parent: InodeId, name: &[u8], inode: InodeId) {
+        self.session.tell(&[
+            Change::Entry {
+                parent,
+                name: name.to_vec(),
+            },
+            Change::Content {
+                inode,
+                offset: 0,
+                len: u64::MAX,
+            },
+        ]);
     }
 
     /// The content, by sharing its blocks; holes stay holes.
