@@ -319,15 +319,17 @@ impl<'a> Repair<'a> {
             };
             // As it was sealed: compressed again it might get another name.
             let found = blocks.inventory.blocks.get(&row.id);
-            let mut opened = found.and_then(|found| {
-                let clear = blocks.open_exactly(&row.id)?;
-                Some((found.kind, clear))
-            });
+            let mut opened = match found {
+                Some(found) => blocks
+                    .open_exactly(&row.id)?
+                    .map(|clear| (found.kind, clear)),
+                None => None,
+            };
             if let Place::Segment(segment, _) = row.place
                 && opened.is_none()
                 && let Some(segment) = reader.segment(segment)?
             {
-                let clear = blocks.open_as_row_says(&row, segment.id);
+                let clear = blocks.open_as_row_says(&row, segment.id)?;
                 opened = clear.map(|clear| (row.kind, clear));
             }
             drop(reader);
