@@ -361,7 +361,7 @@ fn count(writer: &mut metadata::Transaction<'_>, number: BlockNumber) -> Result<
 fn known_segment(
     writer: &mut metadata::Transaction<'_>,
     found: &crate::recovery::inventory::FoundSegment,
-) -> Result<metadata::SegmentNumber> {
+) -> Result<SegmentNumber> {
     if let Some(row) = writer.segment_by_id(&found.id)? {
         if row.committed_len < found.end {
             writer.set_committed_len(row.number, found.end)?;
@@ -371,9 +371,9 @@ fn known_segment(
     let number = writer.insert_segment(&found.id, found.epoch)?;
     writer.set_committed_len(number, found.end)?;
     writer.add_total_bytes(number, found.total_bytes)?;
-    if found.state != metadata::SegmentState::Open {
+    if found.state != SegmentState::Open {
         // It is nobody's to append to. One that is sound gets its end at the next opening.
-        writer.set_segment_state(number, metadata::SegmentState::Finished)?;
+        writer.set_segment_state(number, SegmentState::Finished)?;
     }
     Ok(number)
 }
