@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use strongroom_folder::{Entry, Error as BelowError, Folder as HeldFolder, NewFile};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
-use strongroom_segments::INTENT_LOG;
+use strongroom_segments::{Error as SegmentError, INTENT_LOG};
 
 use crate::limits::HEADER_BYTES_MAX;
 use crate::{Error, Result};
@@ -74,6 +74,18 @@ pub(crate) fn below(what: &'static str) -> impl FnOnce(BelowError) -> Error {
     move |error| match error {
         BelowError::Odd(odd) => odd.into(),
         error => Error::io(what)(error.into()),
+    }
+}
+
+/// What an error of a read says of the file.
+///
+/// # Errors
+/// Those that say nothing of it, as of a process that may open no more files: who took them for damage would bring a vault back without
+/// what is sound.
+pub(crate) fn damage_in(error: SegmentError) -> Result<SegmentError> {
+    match error.is_shortage() {
+        true => Err(strongroom_filesystem::Error::from(error).into()),
+        false => Ok(error),
     }
 }
 

@@ -16,8 +16,9 @@ use strongroom_crypto::record::padded_len;
 use strongroom_filesystem::{Filesystem, Taken};
 use strongroom_format::{Epoch, Kind, hex};
 use strongroom_history::{self as history, NewRevision, RevisionId};
+use strongroom_segments::Error as SegmentError;
 
-use crate::folder::{Folder, REVISIONS, below};
+use crate::folder::{Folder, REVISIONS, below, damage_in};
 use crate::{Error, Result};
 
 /// What an error of listing them is about.
@@ -196,7 +197,11 @@ pub(crate) fn record_files(folder: &Folder) -> Result<Vec<(String, Option<Vec<u8
             let bytes = records
                 .hold()
                 .and_then(|held| held.read(&entry.name, RECORD_BYTES_MAX));
-            found.push((entry.name, bytes.ok().flatten()));
+            let bytes = match bytes {
+                Err(error) => damage_in(SegmentError::of_io(error.into())).map(|_| None)?,
+                bytes => bytes.unwrap_or_default(),
+            };
+            found.push((entry.name, bytes));
         }
     }
     found.sort_unstable();

@@ -575,3 +575,25 @@ fn content_beside_that_of_an_adopted_snapshot_goes_to_lost_and_found() {
     let again = repair_older(&place);
     assert_eq!((again.unnamed, again.adopted.len()), (0, 0), "{again:?}");
 }
+
+/// Goal: what an earlier repair has put into `lost+found` stays. Method: a file has the name that the content of the segment would get, as
+/// after a kill in the middle of writing it: what is in it has rows, and is not written again. Failed before: that file was emptied first.
+#[test]
+fn what_a_killed_repair_had_put_into_lost_and_found_stays_there() {
+    let (place, segment, _) = with_unknown_snapshot(true);
+    let id = segment.file_name().unwrap().to_str().unwrap();
+    let vault = open_older(&place);
+    vault.make_directory("/lost+found", 0o700).unwrap();
+    vault
+        .write(format!("/lost+found/{id}"), "of a killed repair")
+        .unwrap();
+    vault.close().unwrap();
+    let report = repair_older(&place);
+    assert!(report.unnamed >= 1, "{report:?}");
+    let vault = open_older(&place);
+    let earlier = vault.read(format!("/lost+found/{id}")).unwrap();
+    assert_eq!(earlier, b"of a killed repair");
+    let found = vault.read(format!("/lost+found/{id}-2")).unwrap();
+    assert!(found == content(1 << 20, 72));
+    assert_sound(&vault);
+}

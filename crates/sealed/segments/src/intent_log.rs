@@ -135,10 +135,32 @@ impl IntentLog {
     /// Of the disk.
     pub fn set_aside(folder: &Path) -> io::Result<&'static str> {
         let folder = Folder::open(folder)?;
-        folder.rename(INTENT_LOG, UNREADABLE)?;
+        if !put_away(&folder)? {
+            return Err(ErrorKind::NotFound.into());
+        }
         folder.sync()?;
         Ok(UNREADABLE)
     }
+}
+
+/// Gives the log in `folder` the name of one that nothing can be made of; gives whether there was a log. What has that name already gets a
+/// number: an earlier log, which is kept too.
+///
+/// # Errors
+/// Of the disk.
+pub fn put_away(folder: &Folder) -> strongroom_folder::Result<bool> {
+    if folder.kind(INTENT_LOG)?.is_none() {
+        return Ok(false);
+    }
+    if folder.kind(UNREADABLE)?.is_some() {
+        let mut number = 1_u32;
+        while folder.kind(&format!("{UNREADABLE}-{number}"))?.is_some() {
+            number += 1;
+        }
+        folder.move_to(UNREADABLE, folder, &format!("{UNREADABLE}-{number}"))?;
+    }
+    folder.move_to(INTENT_LOG, folder, UNREADABLE)?;
+    Ok(true)
 }
 
 /// All bytes of a log that was left behind.
@@ -273,6 +295,22 @@ mod tests {
         let aside = IntentLog::set_aside(folder.path()).unwrap();
         assert!(folder.path().join(aside).exists());
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
+    }
+
+    /// Failed before: the first log, which may be all that is left of small syncs, was replaced by the second.
+    #[test]
+    fn a_log_that_is_set_aside_replaces_no_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        for log in ["one", "two", "three"] {
+            std::fs::write(folder.path().join(INTENT_LOG), log).unwrap();
+            IntentLog::set_aside(folder.path()).unwrap();
+        }
+        let refused = IntentLog::set_aside(folder.path()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound);
+        assert_eq!(read(UNREADABLE), b"three");
+        assert_eq!(read("intents.unreadable-1"), b"one");
+        assert_eq!(read("intents.unreadable-2"), b"two");
     }
 
     /// Goal: a bad sector costs the record in it. Method: a log of three records, read from a disk that has lost one sector.

@@ -33,7 +33,9 @@ mod whole;
 pub use append::Appended;
 pub use batch::{Batch, Tail as BatchTail};
 pub use error::{Error, Result};
-pub use intent_log::{INTENT_LOG, IntentLog, UNREADABLE as INTENTS_UNREADABLE, WholeLog};
+pub use intent_log::{
+    INTENT_LOG, IntentLog, UNREADABLE as INTENTS_UNREADABLE, WholeLog, put_away as put_intents_away,
+};
 pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};
 pub use read::{Part, SealedBytes};
 pub use recover::Recovery;

@@ -15,7 +15,7 @@
 
 use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
-use strongroom_segments::{INTENT_LOG, INTENTS_UNREADABLE};
+use strongroom_segments::put_intents_away;
 
 use crate::folder::{Folder, HEADER, REPLICA, below, saved_name};
 use crate::limits::HEADER_BYTES_MAX;
@@ -206,10 +206,7 @@ fn put_aside(held: &HeldFolder, old: &Old) -> strongroom_folder::Result<()> {
     match old {
         Old::Kept(aside) => {
             // The new database cannot replay it, and the old one needs it until this moment.                  [7.4.8]
-            match held.rename(INTENT_LOG, INTENTS_UNREADABLE) {
-                Err(error) if !error.is_missing() => return Err(error),
-                _ => {}
-            }
+            put_intents_away(held)?;
             move_aside(held, &log(), &format!("{aside}-wal"))?;
             move_aside(held, TREE_FILE, &format!("{aside}-tree"))?;
             move_aside(held, DATABASE_FILE, aside)?;
@@ -246,6 +243,8 @@ fn move_aside(held: &HeldFolder, name: &str, new: &str) -> strongroom_folder::Re
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use strongroom_segments::{INTENT_LOG, INTENTS_UNREADABLE};
 
     use super::*;
 
@@ -323,6 +322,22 @@ mod tests {
             );
             assert!(!is_pending(&folder).unwrap());
         }
+    }
+
+    /// Failed before: the second log replaced the first, and a folder of that name kept the switch from its end.
+    #[test]
+    fn the_log_of_each_old_database_stays_whatever_has_its_name() {
+        let (_place, folder) = folder();
+        fs::create_dir(folder.part(INTENTS_UNREADABLE)).unwrap();
+        for syncs in ["first", "second"] {
+            fs::write(folder.part(INTENT_LOG), syncs).unwrap();
+            let making = made(&folder);
+            commit(&folder, &making).unwrap();
+            assert_eq!(read(&folder, INTENTS_UNREADABLE).unwrap(), syncs);
+        }
+        assert!(folder.part("intents.unreadable-1").is_dir());
+        assert_eq!(read(&folder, "intents.unreadable-2").unwrap(), "first");
+        assert!(!is_pending(&folder).unwrap());
     }
 
     /// Goal: after a change of key the new database is there with the replica file that has its key, and nothing of the old one;

@@ -10,10 +10,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_filesystem::admit;
+use strongroom_filesystem::{DamagedBlock, Error as FileError, LostChunks, NodeKind, admit};
+use strongroom_format::span::chunk_count;
 use strongroom_format::{BlockId, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, Salvage, Survey};
-use strongroom_metadata::{self as metadata, BlockNumber};
+use strongroom_metadata::{self as metadata, BlockNumber, Reader, SegmentNumber, SegmentState};
 
 use crate::execute::verify::show_segment;
 use crate::folder::{REVISIONS, UNEXPLAINED, below};
@@ -21,7 +22,7 @@ use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::FoundBlocks;
 use crate::recovery::recover::Trial;
 use crate::recovery::repair::Repair;
-use crate::{Error, FileOptions, Result};
+use crate::{Error, File, FileOptions, Links, Result};
 
 /// Where content goes that nothing names.
 const LOST_FOUND: &str = "/lost+found";
@@ -182,22 +183,74 @@ impl Repair<'_> {
             return Ok(());
         }
         unnamed.sort_unstable();
-        if self
-            .vault
-            .attributes(LOST_FOUND, crate::Links::Stay)
-            .is_err()
-        {
-            self.vault.make_directory(LOST_FOUND, 0o700)?;
-        }
-        let path = format!("{LOST_FOUND}/{}", hex::encode(&segment.0));
-        let options = FileOptions::new().write().create().truncate().mode(0o600);
-        let file = self.vault.open_file(path, options)?;
+        let file = self.new_file(&hex::encode(&segment.0))?;
         for ((_, id), cell) in unnamed.iter().zip(0_u64..) {
             if let Some(clear) = blocks.open(Kind::Data, id)? {
                 file.write_all_at(&clear, cell << 16)?;
             }
         }
         file.sync_all()
+    }
+
+    /// A new file in `lost+found`. One that has the name already has other content, as of a repair that was killed: it stays.
+    fn new_file(&self, name: &str) -> Result<File> {
+        let directory = self.lost_found()?;
+        let options = FileOptions::new().write().create_new().mode(0o600);
+        let mut path = format!("{directory}/{name}");
+        let mut number = 1;
+        loop {
+            match self.vault.open_file(&path, options) {
+                Err(Error::File(FileError::Exists)) => {
+                    number += 1;
+                    path = format!("{directory}/{name}-{number}");
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// The directory `lost+found`, made if it is missing; under the next name if a node of another kind has this one.
+    fn lost_found(&self) -> Result<String> {
+        let mut path = LOST_FOUND.to_owned();
+        let mut number = 1;
+        loop {
+            match self.vault.attributes(&path, Links::Stay) {
+                Ok(node) if node.kind == NodeKind::Directory => return Ok(path),
+                Ok(_) => {
+                    number += 1;
+                    path = format!("{LOST_FOUND}-{number}");
+                }
+                Err(Error::File(FileError::NotFound)) => {
+                    self.vault.make_directory(&path, 0o700)?;
+                    return Ok(path);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Segments of which all that is left is wholly `lost` go aside, before their rows say that nothing is left: from then on an opening may
+    /// remove them.
+    pub(crate) fn wholly_lost_segments(&mut self, lost: &[DamagedBlock]) -> Result<()> {
+        let lost: HashMap<BlockNumber, LostChunks> =
+            lost.iter().map(|one| (one.number, one.chunks)).collect();
+        let reader = self.filesystem().engine().reader()?;
+        let mut files = Vec::new();
+        for segment in &self.lost_in {
+            let Some(row) = reader.segment(*segment)? else {
+                continue;
+            };
+            let file = show_segment(row.id);
+            if row.state != SegmentState::Open
+                && self.folder.has(&file)
+                && is_wholly_lost(&reader, *segment, &lost)?
+            {
+                files.push(file);
+            }
+        }
+        drop(reader);
+        files.sort_unstable();
+        files.iter().try_for_each(|file| self.set_aside(file))
     }
 
     /// Segments of which the database awaits nothing any more, but of which blocks were lost, go aside: somebody may know
@@ -274,6 +327,30 @@ impl Repair<'_> {
     }
 }
 
+/// Whether no chunk of any block in `segment` opens.
+fn is_wholly_lost(
+    reader: &Reader<'_>,
+    segment: SegmentNumber,
+    lost: &HashMap<BlockNumber, LostChunks>,
+) -> Result<bool> {
+    let mut after = BlockNumber(0);
+    loop {
+        let page = reader.blocks_in_segment(segment, after, 4096)?;
+        let Some(last) = page.last() else {
+            return Ok(true);
+        };
+        after = last.number;
+        let is_lost = |block: &metadata::Block| {
+            let all = LostChunks::first(chunk_count(block.clear_len as usize));
+            let chunks = lost.get(&block.number);
+            chunks.is_some_and(|chunks| chunks.0 & all.0 == all.0)
+        };
+        if !page.iter().all(is_lost) {
+            return Ok(false);
+        }
+    }
+}
+
 /// Adds one reference to a block, which may have had none.
 fn count(writer: &mut metadata::Transaction<'_>, number: BlockNumber) -> Result<()> {
     writer.change_references(number, 1)?;
@@ -284,7 +361,7 @@ fn count(writer: &mut metadata::Transaction<'_>, number: BlockNumber) -> Result<
 fn known_segment(
     writer: &mut metadata::Transaction<'_>,
     found: &crate::recovery::inventory::FoundSegment,
-) -> Result<metadata::SegmentNumber> {
+) -> Result<SegmentNumber> {
     if let Some(row) = writer.segment_by_id(&found.id)? {
         if row.committed_len < found.end {
             writer.set_committed_len(row.number, found.end)?;
@@ -294,9 +371,9 @@ fn known_segment(
     let number = writer.insert_segment(&found.id, found.epoch)?;
     writer.set_committed_len(number, found.end)?;
     writer.add_total_bytes(number, found.total_bytes)?;
-    if found.state != metadata::SegmentState::Open {
+    if found.state != SegmentState::Open {
         // It is nobody's to append to. One that is sound gets its end at the next opening.
-        writer.set_segment_state(number, metadata::SegmentState::Finished)?;
+        writer.set_segment_state(number, SegmentState::Finished)?;
     }
     Ok(number)
 }

@@ -28,6 +28,7 @@ use strongroom_metadata::{Block, Place, SegmentState};
 use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
 use crate::execute::verify::show_segment;
+use crate::folder::damage_in;
 use crate::listing::Listing;
 use crate::outline::Outline;
 use crate::{Error, FileProblem, Result};
@@ -95,10 +96,11 @@ impl Inventory {
                         done += file.len() as u64;
                         inventory.add(sealer, epochs, id, &file);
                     }
-                    Err(error) => inventory.problem(id, error.to_string()),
+                    Err(error) => inventory.problem(id, damage_in(error)?.to_string()),
                 }
             }
-        });
+            Ok::<(), Error>(())
+        })?;
         told(done, total);
         Ok(inventory)
     }
@@ -284,44 +286,60 @@ pub(crate) struct FoundBlocks<'a> {
 
 impl FoundBlocks<'_> {
     /// The bytes that were sealed under that name, compressed as they may be.
-    pub(crate) fn open_exactly(&self, id: &BlockId) -> Option<Vec<u8>> {
-        let (found, epoch, sealed) = self.sealed(id)?;
+    pub(crate) fn open_exactly(&self, id: &BlockId) -> Result<Option<Vec<u8>>> {
+        let Some((found, epoch, sealed)) = self.sealed(id)? else {
+            return Ok(None);
+        };
         let clear_len = found.clear_len as usize;
-        self.sealer
-            .open_exactly(epoch, found.kind, id, clear_len, &sealed)
-            .ok()
+        let opened = self
+            .sealer
+            .open_exactly(epoch, found.kind, id, clear_len, &sealed);
+        Ok(opened.ok())
     }
 
     /// The same of a block whose batch no index lists any more, from where its row says that it lies.
-    pub(crate) fn open_as_row_says(&self, row: &Block, segment: SegmentId) -> Option<Vec<u8>> {
+    pub(crate) fn open_as_row_says(
+        &self,
+        row: &Block,
+        segment: SegmentId,
+    ) -> Result<Option<Vec<u8>>> {
         let Place::Segment(_, offset) = row.place else {
-            return None;
+            return Ok(None);
         };
         let clear_len = row.clear_len as usize;
-        let len = u32::try_from(sealed_len(clear_len)).ok()?;
+        let Some(sealed) = self.read(segment, offset, row.clear_len)? else {
+            return Ok(None);
+        };
+        let opened = self
+            .sealer
+            .open_exactly(row.epoch, row.kind, &row.id, clear_len, &sealed);
+        Ok(opened.ok())
+    }
+
+    fn sealed(&self, id: &BlockId) -> Result<Option<(FoundBlock, Epoch, SealedBytes)>> {
+        let Some(found) = self.inventory.blocks.get(id).copied() else {
+            return Ok(None);
+        };
+        let segment = &self.inventory.segments[found.segment as usize];
+        let sealed = self.read(segment.id, found.offset, found.clear_len)?;
+        Ok(sealed.map(|sealed| (found, segment.epoch, sealed)))
+    }
+
+    /// The sealed bytes of a block; `None` if the file does not have them.
+    fn read(&self, segment: SegmentId, offset: u32, clear_len: u32) -> Result<Option<SealedBytes>> {
+        let Ok(len) = u32::try_from(sealed_len(clear_len as usize)) else {
+            return Ok(None);
+        };
         let location = Location {
             segment,
             offset,
             len,
         };
-        let sealed = self.store.read(location, 0..len).ok()?;
-        self.sealer
-            .open_exactly(row.epoch, row.kind, &row.id, clear_len, &sealed)
-            .ok()
-    }
-
-    fn sealed(&self, id: &BlockId) -> Option<(FoundBlock, Epoch, SealedBytes)> {
-        let found = *self.inventory.blocks.get(id)?;
-        let segment = &self.inventory.segments[found.segment as usize];
-        let len = u32::try_from(sealed_len(found.clear_len as usize)).ok()?;
-        let location = Location {
-            segment: segment.id,
-            offset: found.offset,
-            len,
-        };
-        // A sector that cannot be read now could not be read before either.
-        let sealed = self.store.read(location, 0..len).ok()?;
-        Some((found, segment.epoch, sealed))
+        match self.store.read(location, 0..len) {
+            Ok(sealed) => Ok(Some(sealed)),
+            // A sector that cannot be read now could not be read before either.
+            Err(error) => damage_in(error).map(|_| None),
+        }
     }
 }
 
@@ -330,7 +348,7 @@ impl Blocks for FoundBlocks<'_> {
 
     /// Whether the content was compressed the inventory says, not `kind`.
     fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
-        let Some((found, epoch, sealed)) = self.sealed(id) else {
+        let Some((found, epoch, sealed)) = self.sealed(id)? else {
             return Ok(None);
         };
         if found.kind.plain() != kind.plain() {
@@ -339,5 +357,25 @@ impl Blocks for FoundBlocks<'_> {
         let clear_len = found.clear_len as usize;
         let opened = self.sealer.open(epoch, found.kind, id, clear_len, &sealed);
         Ok(opened.ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Goal: a process that may open no more files takes no segment for damaged. Failed before: a rebuilding without it was put in place.
+    #[test]
+    fn a_lack_of_descriptors_or_memory_is_no_damage_of_a_segment() {
+        let lacks_memory = SegmentError::Io(io::ErrorKind::OutOfMemory.into());
+        for shortage in [SegmentError::Descriptors, lacks_memory] {
+            assert!(damage_in(shortage).is_err());
+        }
+        let cut = SegmentError::Truncated(SegmentId([1; 16]));
+        assert!(damage_in(cut).is_ok());
+        let decayed = SegmentError::Io(io::Error::other("a bad sector"));
+        assert!(damage_in(decayed).is_ok());
     }
 }

@@ -9,6 +9,7 @@
 //!  (1) After a kill between two renames, no file has the name of another. A file that is left under a temporary name gets its name
 //!      at the next repair.
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use rustix::fs::FileType;
@@ -43,6 +44,7 @@ fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u
         segments => segments?,
     };
     let misnamed = find(&segments)?;
+    let misnamed = without_taken(&segments, misnamed)?;
     let count = misnamed.len() as u64;
     if trial == Trial::OnlyLook {
         return Ok(count);
@@ -52,8 +54,15 @@ fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u
     for one in misnamed {
         let mut name = one.name;
         if !name.ends_with(WAITING) {
-            let aside = format!("{name}{WAITING}");
-            segments.folder(&one.folder)?.rename(&name, &aside)?;
+            let folder = segments.folder(&one.folder)?;
+            let mut aside = format!("{name}{WAITING}");
+            let mut number = 1;
+            // One that waits there already is not replaced.
+            while folder.kind(&aside)?.is_some() {
+                number += 1;
+                aside = format!("{name}.{number}{WAITING}");
+            }
+            folder.move_to(&name, &folder, &aside)?;
             name = aside;
         }
         waiting.push(Misnamed { name, ..one });
@@ -62,6 +71,29 @@ fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u
         give_its_name(&segments, &one)?;
     }
     Ok(count)
+}
+
+/// `misnamed` without those whose name is that of a file that stays: such a file stays too, unless another one needs the name that it has.
+/// So a repair finds it, tells it and sets it aside; a file that waits nobody looks into.
+fn without_taken(
+    segments: &HeldFolder,
+    misnamed: Vec<Misnamed>,
+) -> strongroom_folder::Result<Vec<Misnamed>> {
+    let leaving: HashSet<String> = misnamed.iter().map(|one| one.name.clone()).collect();
+    let wanted: HashSet<String> = misnamed.iter().map(|one| hex::encode(&one.id.0)).collect();
+    let mut left = Vec::new();
+    for one in misnamed {
+        let name = hex::encode(&one.id.0);
+        let is_taken = !leaving.contains(&name)
+            && match segments.folder(&name[..2]) {
+                Ok(folder) => folder.kind(&name)?.is_some(),
+                Err(_) => false,
+            };
+        if !is_taken || wanted.contains(&one.name) {
+            left.push(one);
+        }
+    }
+    Ok(left)
 }
 
 fn give_its_name(segments: &HeldFolder, one: &Misnamed) -> strongroom_folder::Result<()> {
@@ -91,7 +123,9 @@ fn find(segments: &HeldFolder) -> strongroom_folder::Result<Vec<Misnamed>> {
         }
         let inside = segments.folder(&folder.name)?;
         for file in inside.list()? {
-            let said = file.name.strip_suffix(WAITING).unwrap_or(&file.name);
+            let waiting = file.name.strip_suffix(WAITING);
+            let said = waiting.and_then(|name| name.split('.').next());
+            let said = said.unwrap_or(&file.name);
             let is_segment =
                 said.len() == 32 && said.bytes().all(|digit| digit.is_ascii_hexdigit());
             if !is_segment || file.kind != FileType::RegularFile {
@@ -117,4 +151,76 @@ fn header_id(folder: &HeldFolder, name: &str) -> Option<SegmentId> {
     let mut file = folder.open_file(name, Purpose::Read).ok()?;
     file.read_exact(&mut sector).ok()?;
     Some(SegmentHeader::decode(&sector).ok()?.id)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use strongroom_format::segment::SegmentVersion;
+    use strongroom_format::{Epoch, SuiteId};
+
+    use super::*;
+
+    /// The path of a segment below the vault folder, by the byte that its name is made of.
+    fn path_of(folder: &Folder, byte: u8) -> PathBuf {
+        let name = hex::encode(&[byte; 16]);
+        folder.part(SEGMENTS).join(&name[..2]).join(name)
+    }
+
+    /// Writes a file under the name of one segment that says that it is another one; `rest` tells it from others.
+    fn put(folder: &Folder, name: u8, id: u8, rest: &str) {
+        let header = SegmentHeader {
+            version: SegmentVersion::Sectors,
+            suite: SuiteId::Aes256GcmBlake3,
+            epoch: Epoch(0),
+            id: SegmentId([id; 16]),
+        };
+        let path = path_of(folder, name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(SECTOR_BYTES, 0);
+        bytes.extend_from_slice(rest.as_bytes());
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn rest_of(path: &Path) -> String {
+        let bytes = fs::read(path).unwrap();
+        String::from_utf8(bytes[SECTOR_BYTES..].to_vec()).unwrap()
+    }
+
+    /// Goal: names that were exchanged are put right. A copy of a segment that is there stays where it is, counts as nothing that is to be
+    /// done, and replaces no other file that waits. Failed before: each repair counted it again, and a second copy replaced the first.
+    #[test]
+    fn names_are_put_right_and_a_file_whose_name_is_taken_stays_where_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        put(&folder, 1, 2, "two");
+        put(&folder, 2, 1, "one");
+        put(&folder, 3, 3, "three");
+        put(&folder, 4, 3, "copy of three");
+        assert_eq!(put_right(&folder, Trial::OnlyLook).unwrap(), 2);
+        assert_eq!(put_right(&folder, Trial::ForReal).unwrap(), 2);
+        for (byte, rest) in [(1, "one"), (2, "two"), (3, "three"), (4, "copy of three")] {
+            assert_eq!(rest_of(&path_of(&folder, byte)), rest);
+        }
+        assert_eq!(put_right(&folder, Trial::ForReal).unwrap(), 0);
+        // It makes room for the file that has this name by right, and waits.
+        put(&folder, 5, 4, "four");
+        put_right(&folder, Trial::ForReal).unwrap();
+        assert_eq!(rest_of(&path_of(&folder, 4)), "four");
+        let waiting = path_of(&folder, 4).with_extension("misnamed");
+        assert_eq!(rest_of(&waiting), "copy of three");
+        put(&folder, 4, 3, "another copy");
+        put(&folder, 5, 4, "four");
+        put_right(&folder, Trial::ForReal).unwrap();
+        assert_eq!(rest_of(&path_of(&folder, 4)), "four");
+        let waiting = path_of(&folder, 4).with_extension("misnamed");
+        assert_eq!(rest_of(&waiting), "copy of three");
+        let waiting = path_of(&folder, 4).with_extension("2.misnamed");
+        assert_eq!(rest_of(&waiting), "another copy");
+    }
 }

@@ -319,15 +319,17 @@ impl<'a> Repair<'a> {
             };
             // As it was sealed: compressed again it might get another name.
             let found = blocks.inventory.blocks.get(&row.id);
-            let mut opened = found.and_then(|found| {
-                let clear = blocks.open_exactly(&row.id)?;
-                Some((found.kind, clear))
-            });
+            let mut opened = match found {
+                Some(found) => blocks
+                    .open_exactly(&row.id)?
+                    .map(|clear| (found.kind, clear)),
+                None => None,
+            };
             if let Place::Segment(segment, _) = row.place
                 && opened.is_none()
                 && let Some(segment) = reader.segment(segment)?
             {
-                let clear = blocks.open_as_row_says(&row, segment.id);
+                let clear = blocks.open_as_row_says(&row, segment.id)?;
                 opened = clear.map(|clear| (row.kind, clear));
             }
             drop(reader);
@@ -447,6 +449,7 @@ impl<'a> Repair<'a> {
         for blocks in [&mut blocks, &mut waiting] {
             blocks.sort_unstable_by_key(|block| block.number);
         }
+        self.wholly_lost_segments(&blocks)?;
         Ok(self.filesystem().isolate(&blocks, &waiting)?)
     }
 }
@@ -475,4 +478,73 @@ fn is_pushed(
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+
+    use strongroom_crypto::{KeyFile, SystemRandom};
+
+    use super::*;
+    use crate::CreateOptions;
+    use crate::folder::{SEGMENTS, UNEXPLAINED};
+
+    fn longest_segment(folder: &Folder) -> std::path::PathBuf {
+        let folders = fs::read_dir(folder.part(SEGMENTS)).unwrap();
+        let files = folders.flat_map(|inside| fs::read_dir(inside.unwrap().path()).unwrap());
+        let paths = files.map(|file| file.unwrap().path());
+        paths
+            .max_by_key(|path| fs::metadata(path).unwrap().len())
+            .unwrap()
+    }
+
+    /// Goal: a kill right after the commit that says that the blocks of a segment are lost costs nothing that is left of its file. Failed
+    /// before: the file was in its place then, empty by its row, and the next opening removed it.
+    #[test]
+    fn a_segment_goes_aside_before_its_row_says_that_nothing_is_left_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let created = CreateOptions::new().key_file(key_file.clone());
+        let vault = Vault::create(place.path().join("vault"), created)
+            .unwrap()
+            .vault;
+        let content: Vec<u8> = (0..75_000_u32).flat_map(u32::to_le_bytes).collect();
+        vault.write("/file", &content).unwrap();
+        vault.compact().unwrap();
+        vault.close().unwrap();
+        let folder = Folder::new(&place.path().join("vault")).absolute().unwrap();
+        let path = longest_segment(&folder);
+        let mut damaged = fs::read(&path).unwrap();
+        damaged[4096..].fill(0);
+        fs::write(&path, &damaged).unwrap();
+
+        let secret = Secret::KeyFile(key_file);
+        let lock = begin(&folder, Trial::ForReal).unwrap();
+        let (way, joining) = (Way::Secret(&secret), OpenOptions::default());
+        let owner = open::open(&folder, Some(lock), way, Access::ReadWrite, &joining).unwrap();
+        let owner = Arc::new(owner);
+        let joining = Joining::new(folder.path(), joining, None).unwrap();
+        let vault = Vault::new(Port::Owner(Arc::clone(&owner)), joining);
+        let mut report = RepairReport::default();
+        let mut repair = Repair {
+            folder: &folder,
+            owner: &owner,
+            vault: &vault,
+            trial: Trial::ForReal,
+            report: &mut report,
+            broken: HashSet::new(),
+            lost_in: HashSet::new(),
+        };
+        let (_, lost) = repair.verify(&mut |_| {}).unwrap();
+        repair.isolate(&lost).unwrap();
+        // As after a kill here.
+        let aside = folder.part(UNEXPLAINED).join(path.file_name().unwrap());
+        assert!(!path.exists());
+        assert!(fs::read(aside).unwrap() == damaged);
+        assert_eq!(report.set_aside.len(), 1, "{report:?}");
+        vault.close().unwrap();
+    }
 }
