@@ -67,7 +67,7 @@ pub(crate) trait Follower: Settings {
     fn check(&self) -> Result<()>;
     /// Seals with `sealer` from now on.
     fn begin_epoch(&self, sealer: BlockSealer) -> Result<()>;
-    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more.
+    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more, or has some that were forgotten.
     fn forget_epochs(&self, sealer: BlockSealer);
     /// Gives the database another key.
     fn rekey(&self, rekey: &Rekey<'_>) -> Result<()>;
@@ -453,7 +453,8 @@ impl HeldKeys {
         follower: &dyn Follower,
     ) -> Result<()> {
         let begins = next.epoch() != self.keyring().epoch();
-        let forgets = next.epochs().next() != self.keyring().epochs().next();
+        // Keys that go, or that another device brought back: those may be in the middle.                       [11.10.4]
+        let has_others = !next.epochs().eq(self.keyring().epochs());
         self.unlocked.keyring = next;
         self.unlocked.slot = self.slot_that_follows();
         let replica = match new_replica {
@@ -474,7 +475,7 @@ impl HeldKeys {
             true => follower.begin_epoch(self.keyring().block_sealer()),
             false => Ok(()),
         };
-        if forgets && !begins {
+        if has_others && !begins {
             follower.forget_epochs(self.keyring().block_sealer());
         }
         let seen = known_records::see(follower, self.keyring(), Access::ReadWrite);
@@ -736,6 +737,28 @@ mod tests {
         assert!(keys.forget_before(newest, &record).unwrap());
         let slot = keys.unlocked.slot.as_ref().unwrap();
         assert_eq!(slot.epochs().collect::<Vec<_>>(), [newest]);
+    }
+
+    /// Goal: what a copy brings that became a new device opens here, whichever of its forgotten keys came back.
+    /// Failed before: only the oldest keys were compared, and the file system did not get a key that came back between two others.
+    #[test]
+    fn a_key_that_comes_back_between_two_others_is_in_use() {
+        let (_place, _folder, mut keys) = closed_vault();
+        let record = Record::default();
+        let first = keys.keyring().clone();
+        let second = first.begin_epoch(&SystemRandom).unwrap().keyring;
+        let third = second.begin_epoch(&SystemRandom).unwrap().keyring;
+        let third = third.forget_epochs_before(third.epoch()).unwrap().keyring;
+        let one = third.with_epochs_of(&first).add_device(&SystemRandom);
+        let one = one.unwrap();
+        keys.take_in(&one.header, &record).unwrap();
+        let another = one.keyring.with_epochs_of(&second);
+        let another = another.add_device(&SystemRandom).unwrap();
+        let record = Record::default();
+        keys.take_in(&another.header, &record).unwrap();
+        let all = [Epoch(0), Epoch(1), Epoch(2)];
+        assert_eq!(keys.keyring().epochs().collect::<Vec<_>>(), all);
+        assert_eq!(record.told.borrow()[0], "forget 2");
     }
 
     #[test]
