@@ -171,20 +171,19 @@ impl OpenVault {
             let held: Vec<Epoch> = keyring.epochs().collect();
             let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
             let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();
-            Ok::<_, Error>(Some((next, lacks)))
+            Ok::<_, Error>(Some(lacks))
         })?;
-        let Some((next, lacks)) = followed else {
+        let Some(lacks) = followed else {
             return self.on_keys(|keys| keys.outdo(header, &self.filesystem));
         };
         if lacks.iter().any(|epoch| *epoch >= needed) {
             return Ok(false);
         }
-        let lacks = !lacks.is_empty();
         let take = || self.on_keys(|keys| keys.take_in(header, &self.filesystem));
-        if lacks {
-            let first = next.epochs().next().unwrap_or_else(|| next.epoch());
+        // The newest one: a header may have keys from before those that it lacks, which a device brought back.      [11.10.4]
+        if let Some(newest) = lacks.last() {
             match self.filesystem.reseal()? {
-                Resealed::Done(sealed) if sealed >= first => {}
+                Resealed::Done(sealed) if *newest < sealed => {}
                 _ => {
                     self.seal_again()?;
                     return Err(Error::KeysInUse);
@@ -527,5 +526,62 @@ impl Drop for Session {
         for node in nodes.into_values() {
             self.vault.filesystem.forget(node.inode, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_crypto::{KeyFile, Secret, SystemRandom};
+    use strongroom_filesystem::{Background, Options};
+
+    use super::*;
+    use crate::owner::port::Port;
+    use crate::{CreateOptions, OpenOptions, Vault};
+
+    /// Goal: no header is taken in that lacks keys under which something is sealed here, also if it has older ones: a copy that became a
+    /// new device brought those back, and the headers in between do not come.
+    /// Failed before: what the header had first was compared with what is sealed here. So the replica file was sealed under keys that the
+    /// header in the folder did not have, and nothing opened the vault.
+    #[test]
+    fn a_header_without_the_keys_in_use_is_not_taken_in_although_it_has_older_ones() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("vault");
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let by_hand = Options {
+            background: Background::Manual,
+            ..Options::default()
+        };
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let created = Vault::create(&folder, options.engine(by_hand)).unwrap();
+        let vault = created.vault;
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let take = |header: &[u8]| owner.session.vault.take_header(header, Epoch(u32::MAX));
+        let keyring = || (owner.session.vault).with_keys(|keys| keys.keyring().clone());
+        let before = keyring();
+        let begun = before.begin_epoch(&SystemRandom).unwrap().keyring;
+        assert!(take(&begun.remote_header().unwrap()).unwrap());
+        vault.write("/file", vec![1_u8; 50_000]).unwrap();
+        let later = begun.begin_epoch(&SystemRandom).unwrap().keyring;
+        let later = later.forget_epochs_before(later.epoch()).unwrap().keyring;
+        let copy = later.with_epochs_of(&before).add_device(&SystemRandom);
+        let copy = copy.unwrap().keyring;
+        assert_eq!(copy.epochs().collect::<Vec<_>>(), [Epoch(0), Epoch(2)]);
+        let header = copy.remote_header().unwrap();
+        for _ in 0..2 {
+            assert!(matches!(take(&header), Err(Error::KeysInUse)));
+            // The second time all is under the keys that the header lacks.
+            while vault.rotate_step().unwrap() {}
+        }
+        assert_eq!(keyring().epochs().collect::<Vec<_>>(), [Epoch(1)]);
+        drop(owner);
+        vault.close().unwrap();
+        let secret = Secret::KeyFile(key_file);
+        let vault = Vault::open(&folder, secret, OpenOptions::default()).unwrap();
+        assert_eq!(vault.read("/file").unwrap(), vec![1_u8; 50_000]);
+        vault.close().unwrap();
     }
 }

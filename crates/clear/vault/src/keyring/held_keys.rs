@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!  (1) If a change is interrupted anywhere, the next opening finishes it. A change is stored in this order:   [1.8.5]
-//!      1. in the metadata: the request (rotation only); then the id of the membership record to be made here
+//!      1. in the metadata: the request (rotation only; if one is under way, after the last step); then the id of the membership record
+//!         to be made here
 //!      2. the replica file of the new device, as `replica.json.next`
 //!      3. the header
 //!      4. `replica.json.next` is renamed to `replica.json`
@@ -66,7 +67,7 @@ pub(crate) trait Follower: Settings {
     fn check(&self) -> Result<()>;
     /// Seals with `sealer` from now on.
     fn begin_epoch(&self, sealer: BlockSealer) -> Result<()>;
-    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more.
+    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more, or has some that were forgotten.
     fn forget_epochs(&self, sealer: BlockSealer);
     /// Gives the database another key.
     fn rekey(&self, rekey: &Rekey<'_>) -> Result<()>;
@@ -217,12 +218,29 @@ impl HeldKeys {
             let why = "the new header of the vault skips a change number (generation); nothing was changed";
             return Err(Error::Keys(why.to_owned()));
         }
-        if purpose == Purpose::Rotation {
+        let wish = next.epoch().0.to_le_bytes();
+        let is_under_way = purpose == Purpose::Rotation && self.is_rotating(follower)?;
+        if purpose == Purpose::Rotation && !is_under_way {
             // First: after a cut there may be a wish without a new epoch, which the next one fulfils, but never the epoch without the wish.
-            follower.keep_setting(ROTATION, &next.epoch().0.to_le_bytes())?;
+            follower.keep_setting(ROTATION, &wish)?;
         }
-        self.put(next, header, true, follower)?;
+        let put = self.put(next, header, true, follower);
+        if is_under_way && self.keyring().generation() != base {
+            // Not before: if the epoch does not begin, the earlier wish must still be there. Until this moment it stands for both: whatever
+            // is sealed again gets the newest keys, and none are forgotten meanwhile.
+            follower.keep_setting(ROTATION, &wish)?;
+        }
+        put?;
         Ok(Installed::Yes)
+    }
+
+    /// Whether a rotation is wanted whose epoch has begun, and keys from before it are still here.
+    fn is_rotating(&self, follower: &dyn Follower) -> Result<bool> {
+        let wish = follower.setting(ROTATION)?;
+        let wish = wish.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        let wish = wish.map(|bytes| Epoch(u32::from_le_bytes(bytes)));
+        let has_older = |wish: &Epoch| self.keyring().epochs().any(|epoch| epoch < *wish);
+        Ok(wish.is_some_and(|wish| wish <= self.keyring().epoch() && has_older(&wish)))
     }
 
     /// Takes in a later header of this vault, made by another device; it may have the form that remotes get, and what it withholds is in
@@ -435,7 +453,8 @@ impl HeldKeys {
         follower: &dyn Follower,
     ) -> Result<()> {
         let begins = next.epoch() != self.keyring().epoch();
-        let forgets = next.epochs().next() != self.keyring().epochs().next();
+        // Keys that go, or that another device brought back: those may be in the middle.                       [11.10.4]
+        let has_others = !next.epochs().eq(self.keyring().epochs());
         self.unlocked.keyring = next;
         self.unlocked.slot = self.slot_that_follows();
         let replica = match new_replica {
@@ -456,7 +475,7 @@ impl HeldKeys {
             true => follower.begin_epoch(self.keyring().block_sealer()),
             false => Ok(()),
         };
-        if forgets && !begins {
+        if has_others && !begins {
             follower.forget_epochs(self.keyring().block_sealer());
         }
         let seen = known_records::see(follower, self.keyring(), Access::ReadWrite);
@@ -720,6 +739,28 @@ mod tests {
         assert_eq!(slot.epochs().collect::<Vec<_>>(), [newest]);
     }
 
+    /// Goal: what a copy brings that became a new device opens here, whichever of its forgotten keys came back.
+    /// Failed before: only the oldest keys were compared, and the file system did not get a key that came back between two others.
+    #[test]
+    fn a_key_that_comes_back_between_two_others_is_in_use() {
+        let (_place, _folder, mut keys) = closed_vault();
+        let record = Record::default();
+        let first = keys.keyring().clone();
+        let second = first.begin_epoch(&SystemRandom).unwrap().keyring;
+        let third = second.begin_epoch(&SystemRandom).unwrap().keyring;
+        let third = third.forget_epochs_before(third.epoch()).unwrap().keyring;
+        let one = third.with_epochs_of(&first).add_device(&SystemRandom);
+        let one = one.unwrap();
+        keys.take_in(&one.header, &record).unwrap();
+        let another = one.keyring.with_epochs_of(&second);
+        let another = another.add_device(&SystemRandom).unwrap();
+        let record = Record::default();
+        keys.take_in(&another.header, &record).unwrap();
+        let all = [Epoch(0), Epoch(1), Epoch(2)];
+        assert_eq!(keys.keyring().epochs().collect::<Vec<_>>(), all);
+        assert_eq!(record.told.borrow()[0], "forget 2");
+    }
+
     #[test]
     fn what_is_stale_broken_or_skips_a_generation_is_refused_and_nothing_is_written() {
         let (_place, folder, mut keys) = closed_vault();
@@ -762,6 +803,42 @@ mod tests {
             assert!(!folder.has(REPLICA_NEXT));
         }
         install(&mut keys, 1, &header, &Record::default()).unwrap();
+    }
+
+    /// Goal: a rotation that is under way goes on to its end, whatever becomes of a second one.
+    /// Failed before: the wish for the second one took the place of the first before anything else was done. Where its epoch never began,
+    /// nothing was wanted any more, and the old keys stayed.
+    #[test]
+    fn a_second_rotation_that_fails_does_not_end_the_first() {
+        let (_place, folder, mut keys) = closed_vault();
+        let record = Record::default();
+        let rotate = |keys: &mut HeldKeys, base| {
+            let changed = keys.keyring().replace_device(&SystemRandom).unwrap();
+            let handover = changed.handover.as_deref();
+            keys.install(base, &changed.header, handover, Purpose::Rotation, &record)
+        };
+        let wish = || record.settings.borrow().get(ROTATION).cloned().unwrap();
+        assert_eq!(rotate(&mut keys, 1).unwrap(), Installed::Yes);
+        assert_eq!(wish(), 1_u32.to_le_bytes());
+        for name in [HEADER, REPLICA_NEXT] {
+            let before = files(&folder);
+            refusal::set(Some(name));
+            assert!(rotate(&mut keys, 2).is_err());
+            refusal::set(None);
+            assert_eq!(files(&folder), before);
+            assert_eq!(wish(), 1_u32.to_le_bytes(), "{name}");
+        }
+        assert_eq!(rotate(&mut keys, 2).unwrap(), Installed::Yes);
+        assert_eq!(wish(), 2_u32.to_le_bytes());
+        let newest = keys.keyring().epoch();
+        assert!(keys.forget_before(newest, &record).unwrap());
+        // Where none is under way the wish is first, and one that came to nothing is in nobody's way.
+        refusal::set(Some(HEADER));
+        assert!(rotate(&mut keys, 4).is_err());
+        refusal::set(None);
+        assert_eq!(wish(), 3_u32.to_le_bytes());
+        assert_eq!(rotate(&mut keys, 4).unwrap(), Installed::Yes);
+        assert_eq!(wish(), 3_u32.to_le_bytes());
     }
 
     /// Goal: an opening finds the key that the database has, whatever failed on the way. Failed before: where the new replica file could
