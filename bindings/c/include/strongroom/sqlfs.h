@@ -308,7 +308,9 @@ SQLFS_CALL int sqlfs_proc_open(sqlfs_t *sqlfs, const char *path, struct fuse_fil
 SQLFS_CALL int sqlfs_proc_create(sqlfs_t *sqlfs, const char *path, mode_t mode, struct fuse_file_info *fi)
 {
     sr_file file;
-    int result = sr_file_open(sqlfs_vault(sqlfs), path, SR_READ | SR_WRITE | SR_CREATE, mode & 07777, &file);
+    int made = fi->flags & O_EXCL ? SR_CREATE_NEW : SR_CREATE;
+    int ours = SR_READ | SR_WRITE | made | (fi->flags & O_APPEND ? SR_APPEND : 0);
+    int result = sr_file_open(sqlfs_vault(sqlfs), path, (uint32_t)ours, mode & 07777, &file);
     if (result == 0)
         fi->fh = file.id;
     return sqlfs_result_(result);
