@@ -142,6 +142,18 @@ static void created(sqlfs_t *sqlfs)
     assert(memcmp(found, content, 200) == 0 && memcmp(found + 200, "more", 4) == 0);
 }
 
+/* 0, or the number of what went wrong: not 1 or 0. */
+static void trees(sqlfs_t *sqlfs)
+{
+    assert(sqlfs_proc_mkdir(sqlfs, "/tree", 0777) == 0);
+    make(sqlfs, "/tree/leaf", 10);
+    make(sqlfs, "/leaf", 10);
+    assert(sqlfs_del_tree(sqlfs, "/tree") == 0 && !sqlfs_is_dir(sqlfs, "/tree"));
+    assert(sqlfs_del_tree(sqlfs, "/leaf") == 0);
+    errno = 0;
+    assert(sqlfs_del_tree(sqlfs, "/tree") == -ENOENT && errno == ENOENT);
+}
+
 static void of_size(sqlfs_t *sqlfs, int size)
 {
     struct fuse_file_info fi = { 0 };
@@ -176,6 +188,7 @@ static void files(sqlfs_t *sqlfs)
     boundaries(sqlfs);
     appended(sqlfs);
     created(sqlfs);
+    trees(sqlfs);
     for (size = 10; size <= SIZE_MAX_TRIED; size *= 10)
         of_size(sqlfs, size);
 }
