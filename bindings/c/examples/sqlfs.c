@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 
     assert(sqlfs_begin_transaction(sqlfs) && sqlfs_complete_transaction(sqlfs, 1));
     assert(!sqlfs_break_transaction(sqlfs));
-    assert(sqlfs_del_tree(sqlfs, "/test") && !sqlfs_is_dir(sqlfs, "/test"));
+    assert(sqlfs_del_tree(sqlfs, "/test") == 0 && !sqlfs_is_dir(sqlfs, "/test"));
 
     /* The password changes while the vault is open. */
     assert(sqlfs_change_password(argv[1], "First Password", "New Password"));

@@ -112,7 +112,8 @@ pub unsafe extern "C" fn sr_pwrite(
     })
 }
 
-/// Reads at the position of the file, which moves on; gives how many bytes, 0 at the end.
+/// Reads at the position of the file, which moves on; gives how many bytes, 0 at the end. They are fewer than `len` at the end, or if
+/// something fails behind those: the next call gives the error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_read(file: sr_file, data: *mut c_void, len: u64) -> i64 {
     count(|| {
@@ -120,11 +121,13 @@ pub unsafe extern "C" fn sr_read(file: sr_file, data: *mut c_void, len: u64) -> 
         let file = file.get()?;
         let mut done = 0;
         while done < data.len() {
-            let read = (&mut &*file).read(&mut data[done..]).map_err(of_io)?;
-            if read == 0 {
-                break;
+            match (&mut &*file).read(&mut data[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                // The position is behind what was read: a program that tried again would miss it.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(of_io(error)),
             }
-            done += read;
         }
         Ok(signed(done as u64))
     })

@@ -124,6 +124,36 @@ static void appended(sqlfs_t *sqlfs)
     assert(sqlfs_proc_release(sqlfs, "/appended", &appends) == 0);
 }
 
+/* What is there is not opened in place of a new file, and what is created to be appended to is appended to. */
+static void created(sqlfs_t *sqlfs)
+{
+    struct fuse_file_info fi = { 0 };
+    make(sqlfs, "/there", 200);
+    fi.flags = O_WRONLY | O_CREAT | O_EXCL;
+    assert(sqlfs_proc_create(sqlfs, "/there", 0100644, &fi) == -EEXIST && errno == EEXIST && fi.fh == 0);
+    assert(sqlfs_proc_create(sqlfs, "/created", 0100644, &fi) == 0);
+    assert(sqlfs_proc_release(sqlfs, "/created", &fi) == 0);
+    fi.flags = O_WRONLY | O_CREAT | O_APPEND;
+    assert(sqlfs_proc_create(sqlfs, "/there", 0100644, &fi) == 0);
+    assert(sqlfs_proc_write(sqlfs, "/there", "more", 4, 0, &fi) == 4);
+    assert(sqlfs_proc_release(sqlfs, "/there", &fi) == 0);
+    assert(size_of(sqlfs, "/there") == 204);
+    assert(sqlfs_proc_read(sqlfs, "/there", found, 204, 0, &fi) == 204);
+    assert(memcmp(found, content, 200) == 0 && memcmp(found + 200, "more", 4) == 0);
+}
+
+/* 0, or the number of what went wrong: not 1 or 0. */
+static void trees(sqlfs_t *sqlfs)
+{
+    assert(sqlfs_proc_mkdir(sqlfs, "/tree", 0777) == 0);
+    make(sqlfs, "/tree/leaf", 10);
+    make(sqlfs, "/leaf", 10);
+    assert(sqlfs_del_tree(sqlfs, "/tree") == 0 && !sqlfs_is_dir(sqlfs, "/tree"));
+    assert(sqlfs_del_tree(sqlfs, "/leaf") == 0);
+    errno = 0;
+    assert(sqlfs_del_tree(sqlfs, "/tree") == -ENOENT && errno == ENOENT);
+}
+
 static void of_size(sqlfs_t *sqlfs, int size)
 {
     struct fuse_file_info fi = { 0 };
@@ -157,6 +187,8 @@ static void files(sqlfs_t *sqlfs)
     skipped(sqlfs);
     boundaries(sqlfs);
     appended(sqlfs);
+    created(sqlfs);
+    trees(sqlfs);
     for (size = 10; size <= SIZE_MAX_TRIED; size *= 10)
         of_size(sqlfs, size);
 }

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -133,6 +134,52 @@ static void handles(void)
     MUST(sr_roll_back(transaction) == -EBADF);
     MUST(sr_file_get_stat(far, &stat) == 0);
     MUST(sr_close(other) == 0);
+}
+
+#define PARTLY_BYTES (4 << 20)
+
+/* Changes a byte in the third MiB of a segment. */
+static int flip(const char *path, const struct stat *stat, int kind, struct FTW *at)
+{
+    const long where = 5 << 19;
+    (void)at;
+    if (kind == FTW_F && stat->st_size > where) {
+        FILE *file = fopen(path, "r+b");
+        int byte;
+        MUST(file && fseek(file, where, SEEK_SET) == 0 && (byte = fgetc(file)) != EOF);
+        MUST(fseek(file, where, SEEK_SET) == 0 && fputc(byte ^ 1, file) != EOF && fclose(file) == 0);
+    }
+    return 0;
+}
+
+/* What was read before something failed is given, so that a program that tries again misses nothing. */
+static void read_in_part(void)
+{
+    sr_vault vault = make("partly");
+    sr_options how = options();
+    sr_file file;
+    char *content = malloc(PARTLY_BYTES), *found = malloc(PARTLY_BYTES);
+    uint64_t random = 88172645463325252u;
+    int64_t count;
+    int i;
+    MUST(content && found);
+    for (i = 0; i < PARTLY_BYTES; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        content[i] = (char)random;
+    }
+    MUST(sr_write_file(vault, "/a", content, PARTLY_BYTES) == 0 && sr_close(vault) == 0);
+    MUST(nftw(place("partly/segments"), flip, 8, FTW_PHYS) == 0);
+    MUST(sr_open(place("partly"), &key, &how, &vault) == 0);
+    MUST(sr_file_open(vault, "/a", SR_READ, 0, &file) == 0);
+    count = sr_read(file, found, PARTLY_BYTES);
+    MUST(count >= 2 << 20 && count < PARTLY_BYTES && memcmp(found, content, (size_t)count) == 0);
+    MUST(sr_seek(file, 0, SR_FROM_CURRENT) == count);
+    MUST(sr_read(file, found, PARTLY_BYTES) == -EIO && sr_seek(file, 0, SR_FROM_CURRENT) == count);
+    MUST(sr_close(vault) == 0);
+    free(content);
+    free(found);
 }
 
 static void arguments(void)
@@ -1351,6 +1398,7 @@ int main(int argc, char **argv)
     owners();
     owner_killed_amid_calls();
     handles();
+    read_in_part();
     arguments();
     recovery();
     progress();

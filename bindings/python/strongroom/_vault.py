@@ -567,9 +567,16 @@ def _nanoseconds(seconds: float) -> int:
 _open_vaults: weakref.WeakSet[Vault] = weakref.WeakSet()
 
 
+def _owns(vault: Vault) -> bool:
+    try:
+        return vault.is_owner
+    except Exception:
+        return False  # it is closed
+
+
 def _close_at_exit() -> None:
-    # Before modules and threads go: buffers are written, and the vault is left in order.
-    for vault in list(_open_vaults):
+    # Before modules and threads go: buffers are written, and the vault is left in order. Clients before owners, which wait for them.
+    for vault in sorted(_open_vaults, key=_owns):
         try:
             vault.close()
         except Exception:

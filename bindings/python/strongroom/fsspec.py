@@ -374,7 +374,9 @@ class _Pending(io.BufferedWriter):
         self._vault = vault
         self._path = path
         above, _, name = path.rpartition("/")
-        self._pending = f"{above}/.{name[:200]}.{secrets.token_hex(8)}.part"
+        # A name has at most 255 bytes, whatever its characters are.
+        begin = encode(name)[:200].decode("utf-8", "ignore")
+        self._pending = f"{above}/.{begin}.{secrets.token_hex(8)}.part"
         self._new_only = "x" in mode
         if "a" in mode and vault.isfile(path):
             with vault.open(path, "rb", 0) as old, vault.open(self._pending, "xb", 0) as new:

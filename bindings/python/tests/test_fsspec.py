@@ -157,6 +157,10 @@ def test_a_transaction_shows_its_files_at_its_end(fs, vault):
             file.write(b"x")
         raise KeyError
     assert sorted(vault.listdir()) == ["new", "old"]
+    longest = "\u6f22" * 85
+    with fs.transaction, fs.open("/" + longest, "wb") as file:
+        file.write(b"x")
+    assert fs.cat("/" + longest) == b"x"
 
 
 def test_a_folder_is_opened_by_storage_options(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import strongroom
-from strongroom import _native
+from strongroom import _native, _vault
 
 # ---- after close
 
@@ -298,6 +298,21 @@ def test_open_files_are_written_out_when_the_program_ends(program, how):
     assert "Exception ignored" not in ended.stderr and "panicked" not in ended.stderr, ended.stderr
     ended = program("with open_vault(exclusive=True) as vault: print(vault.read_text('/text'), vault.read_text('/raw'))")
     assert ended.stdout == "held back x\n"
+
+
+def test_clients_are_closed_before_their_owner_when_the_program_ends(tmp_path, key_file, monkeypatch):
+    """Failed before, half of the time: what a client without a secret had not written yet was lost. Method: the owner is listed first."""
+    folder = tmp_path / "v"
+    owner = strongroom.Vault.create(folder, key_file=key_file, remember=False)
+    client = strongroom.Vault(folder, remember=False)
+    assert owner.is_owner and not client.is_owner
+    file = client.open("/a", "w")
+    file.write("written")
+    monkeypatch.setattr(_vault, "_open_vaults", [owner, client])
+    _vault._close_at_exit()
+    assert owner.closed and client.closed and file.closed
+    with strongroom.Vault(folder, key_file=key_file, remember=False) as vault:
+        assert vault.read_text("/a") == "written"
 
 
 def test_daemon_threads_in_the_middle_of_calls_do_not_crash_the_end(program):

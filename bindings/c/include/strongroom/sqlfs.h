@@ -4,9 +4,9 @@
  * Compile with -I…/include/strongroom and link with strongroom instead of sqlfs: `#include "sqlfs.h"` finds this file. What libsqlfs calls a
  * database file is a vault folder here; a file that libsqlfs made is not read.
  *
- * As there: sqlfs_open…, sqlfs_close and what changes keys give 1 or 0; sqlfs_init… and sqlfs_destroy give 0 or 1; sqlfs_proc_… give 0 or a
- * count, or a negative number of <errno.h>, and set errno; a write makes the file if it is missing; `fi` may be zeros; NULL for `sqlfs` is
- * what sqlfs_init… opened.
+ * As there: sqlfs_open…, sqlfs_close and what changes keys give 1 or 0; sqlfs_init… and sqlfs_destroy give 0 or 1; sqlfs_proc_… and
+ * sqlfs_del_tree give 0 or a count, or a negative number of <errno.h>, and set errno; a write makes the file if it is missing; `fi` may be
+ * zeros; NULL for `sqlfs` is what sqlfs_init… opened.
  *
  * Otherwise than there: there is no `db` in sqlfs_t, and no store without a key, so neither sqlfs_open nor sqlfs_init. sqlfs_init_password
  * and sqlfs_init_key open the vault at once, for all threads, instead of for each thread at its first call; a second one closes the first,
@@ -273,7 +273,10 @@ SQLFS_CALL int sqlfs_proc_readdir(sqlfs_t *sqlfs, const char *path, void *buf, f
 
 SQLFS_CALL int sqlfs_del_tree(sqlfs_t *sqlfs, const char *path)
 {
-    return sr_remove_tree(sqlfs_vault(sqlfs), path) == 0 || sr_remove(sqlfs_vault(sqlfs), path) == 0;
+    int result = sr_remove_tree(sqlfs_vault(sqlfs), path);
+    if (result == -ENOTDIR)
+        result = sr_remove(sqlfs_vault(sqlfs), path);
+    return sqlfs_result_(result);
 }
 
 /* ---- content */
@@ -308,7 +311,9 @@ SQLFS_CALL int sqlfs_proc_open(sqlfs_t *sqlfs, const char *path, struct fuse_fil
 SQLFS_CALL int sqlfs_proc_create(sqlfs_t *sqlfs, const char *path, mode_t mode, struct fuse_file_info *fi)
 {
     sr_file file;
-    int result = sr_file_open(sqlfs_vault(sqlfs), path, SR_READ | SR_WRITE | SR_CREATE, mode & 07777, &file);
+    int made = fi->flags & O_EXCL ? SR_CREATE_NEW : SR_CREATE;
+    int ours = SR_READ | SR_WRITE | made | (fi->flags & O_APPEND ? SR_APPEND : 0);
+    int result = sr_file_open(sqlfs_vault(sqlfs), path, (uint32_t)ours, mode & 07777, &file);
     if (result == 0)
         fi->fh = file.id;
     return sqlfs_result_(result);

@@ -9,6 +9,9 @@ import java.util.function.LongFunction;
 final class Handle {
     private static final Cleaner CLEANER = Cleaner.create();
 
+    /** A call keeps its handle, and so what must not be collected, and closed, in the middle of the last call. */
+    private final Object owner;
+
     private final long number;
     private final Cleaner.Cleanable cleanable;
 
@@ -37,6 +40,7 @@ final class Handle {
     }
 
     Handle(Object owner, long number, boolean isVault) {
+        this.owner = owner;
         this.number = number;
         this.cleanable = CLEANER.register(owner, new Release(number, isVault));
     }

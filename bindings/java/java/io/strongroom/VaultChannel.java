@@ -118,7 +118,16 @@ final class VaultChannel extends IOCipherFileChannel {
         int done = 0;
         while (to.hasRemaining()) {
             int wanted = Math.min(to.remaining(), piece.length);
-            int count = read(offset < 0 ? -1 : offset + done, piece, 0, wanted);
+            int count;
+            try {
+                count = read(offset < 0 ? -1 : offset + done, piece, 0, wanted);
+            } catch (VaultException error) {
+                if (done > 0) {
+                    // As without pieces: what was read counts, and the next call gives the error.
+                    break;
+                }
+                throw error;
+            }
             to.put(piece, 0, count);
             done += count;
             if (count < wanted) {

@@ -57,7 +57,10 @@ public final class VaultFile implements AutoCloseable {
         this.handle = new Handle(this, number, false);
     }
 
-    /** Reads at most {@code len} bytes at the position, which moves on; gives how many, 0 at the end. */
+    /**
+     * Reads at most {@code len} bytes at the position, which moves on; gives how many, 0 at the end. They are fewer than {@code len} at the
+     * end, or if something fails behind those. The next call gives the error.
+     */
     public int read(byte[] to, int start, int len) throws IOException {
         return onward(to, start, len, false);
     }
@@ -79,8 +82,8 @@ public final class VaultFile implements AutoCloseable {
 
     private int onward(byte[] bytes, int start, int len, boolean writes) throws IOException {
         java.util.Objects.checkFromIndexSize(start, len, bytes.length);
+        int done = 0;
         try {
-            int done = 0;
             do {
                 int part = Math.min(len - done, TRANSFER_BYTES);
                 int count = part;
@@ -96,6 +99,10 @@ public final class VaultFile implements AutoCloseable {
             } while (done < len);
             return done;
         } catch (Failure failure) {
+            if (!writes && done > 0) {
+                // The position is behind what was read: a program that tried again would miss it.
+                return done;
+            }
             throw failure.aboutFile();
         } finally {
             Reference.reachabilityFence(this);

@@ -385,8 +385,10 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         if (!withAttributes) {
             return;
         }
-        for (byte[] name : from.tree().listXattrs(from.absolute(), false)) {
-            to.tree().setXattr(to.absolute(), false, name, from.tree().getXattr(from.absolute(), false, name), 0);
+        // Of what was copied: a symlink itself, or what it points to.
+        boolean follows = !node.isSymbolicLink();
+        for (byte[] name : from.tree().listXattrs(from.absolute(), follows)) {
+            to.tree().setXattr(to.absolute(), false, name, from.tree().getXattr(from.absolute(), follows, name), 0);
         }
         Changes changes = new Changes().uid((int) node.uid()).gid((int) node.gid());
         changes.atime(node.accessTimeNanos()).mtime(node.modifiedTimeNanos());
@@ -450,14 +452,28 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         if (there != null && there.fileKey().equals(node.fileKey())) {
             return;
         }
-        // What is there goes at once with the move, if a rename can do that.
+        // What is there goes at once with the move.
         if (there != null && replaces && there.isDirectory() != node.isDirectory()) {
-            delete(to);
+            moveOver(from, to, there);
+            return;
         }
         try {
             from.tree().rename(from.absolute(), to.absolute(), replaces ? REPLACE : NO_REPLACE);
         } catch (FileAlreadyExistsException | DirectoryNotEmptyException inTheWay) {
             throw inTheWay instanceof FileAlreadyExistsException ? new FileAlreadyExistsException(target.toString()) : inTheWay;
+        }
+    }
+
+    /** Moves a name over something of another kind, which no rename does: if the move is refused, what is there stays. */
+    private static void moveOver(VaultPath from, VaultPath to, NodeAttributes there) throws IOException {
+        byte[] source = from.absolute();
+        byte[] target = to.absolute();
+        try (Transaction both = from.tree().vault().begin()) {
+            both.add(there.isDirectory()
+                    ? transaction -> Native.removeDirectory(transaction, target)
+                    : transaction -> Native.removeFile(transaction, target));
+            both.add(transaction -> Native.rename(transaction, source, target, REPLACE));
+            both.handle().tell(target, null, transaction -> Native.commit(transaction, false));
         }
     }
 
@@ -473,6 +489,8 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         }
         makeRoom(from, to, node, replaces);
         copy(from, to, node, true);
+        // Each vault makes durable on its own what is done in it: the one must have the file before the other has it no more.
+        to.tree().vault().sync();
         delete(from);
     }
 

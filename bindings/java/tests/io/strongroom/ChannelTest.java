@@ -35,6 +35,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -422,5 +423,47 @@ class ChannelTest {
             unnamed.name(vault.path("/c"));
         }
         assertEquals("made", content(vault.path("/c")));
+    }
+
+    /**
+     * Goal: a program that tries again after an error misses nothing: the position is behind what was given, and not behind more. Method: the
+     * third MiB of a file is damaged, and the file is read at once.
+     */
+    @Test
+    void whatWasReadBeforeAnErrorIsGiven() throws Exception {
+        byte[] data = new byte[4 << 20];
+        new Random(7).nextBytes(data);
+        Path folder = place.resolve("damaged");
+        try (Vault made = Vaults.make(folder)) {
+            Files.write(made.path("/f"), data);
+        }
+        flipAt(folder.resolve("segments"), 5 << 19);
+        try (Vault damaged = Vaults.open(folder, Vaults.options())) {
+            for (boolean direct : new boolean[] {false, true}) {
+                try (FileChannel channel = open(damaged.path("/f"), StandardOpenOption.READ)) {
+                    ByteBuffer to = direct ? ByteBuffer.allocateDirect(data.length) : ByteBuffer.allocate(data.length);
+                    int count = channel.read(to);
+                    assertTrue(count >= 2 << 20 && count < data.length, "read " + count);
+                    assertEquals(count, channel.position());
+                    assertEquals(ByteBuffer.wrap(data, 0, count), to.flip());
+                    assertThrows(VaultException.class, () -> channel.read(ByteBuffer.allocate(data.length)));
+                    assertEquals(count, channel.position());
+                }
+            }
+        }
+    }
+
+    /** Changes a byte of the one file below a folder. */
+    private static void flipAt(Path folder, long at) throws IOException {
+        List<Path> files = new ArrayList<>();
+        try (Stream<Path> all = Files.walk(folder)) {
+            all.filter(Files::isRegularFile).forEach(files::add);
+        }
+        assertEquals(1, files.size());
+        try (FileChannel segment = open(files.get(0), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            ByteBuffer one = ByteBuffer.allocate(1);
+            assertEquals(1, segment.read(one, at));
+            segment.write(ByteBuffer.wrap(new byte[] {(byte) (one.get(0) ^ 1)}), at);
+        }
     }
 }

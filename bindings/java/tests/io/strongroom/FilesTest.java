@@ -316,8 +316,20 @@ class FilesTest {
         assertEquals(FileTime.fromMillis(12345), Files.getLastModifiedTime(path("/g")));
         assertEquals("rw-rw-r--", PosixFilePermissions.toString(Files.getPosixFilePermissions(path("/g"))));
         assertArrayEquals("Oslo".getBytes(), (byte[]) Files.getAttribute(path("/g"), "user:place"));
+        Files.createSymbolicLink(path("/link"), path("/f"));
+        Files.copy(path("/link"), path("/linked"), StandardCopyOption.COPY_ATTRIBUTES);
+        assertArrayEquals("Oslo".getBytes(), (byte[]) Files.getAttribute(path("/linked"), "user:place"));
         Files.copy(path("/f"), path("/h"));
         assertNotEquals(FileTime.fromMillis(12345), Files.getLastModifiedTime(path("/h")));
+    }
+
+    /** Failed before: what was in the way was removed, although the move could not be done. */
+    @Test
+    void aMoveThatIsRefusedRemovesNothing() throws Exception {
+        Files.createDirectory(path("/a"));
+        Path inTheWay = write(path("/a/f"), "content");
+        assertThrows(FileSystemException.class, () -> Files.move(path("/a"), inTheWay, StandardCopyOption.REPLACE_EXISTING));
+        assertEquals("content", content(inTheWay));
     }
 
     @Test

@@ -301,6 +301,18 @@ class LifeTest {
         assertTrue(forgotten.get() == null);
     }
 
+    /** Goal: a vault is not closed in the middle of its last call. Method: nothing is kept but what a call keeps. */
+    @Test
+    void aCallKeepsOpenWhatItAsks() throws Exception {
+        Handle handle = Vaults.open(place.resolve("vault"), Vaults.options()).handle();
+        for (int tries = 0; tries < 20; tries++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        Native.sync(handle.number());
+        handle.close();
+    }
+
     private static long forget() throws IOException {
         Listing listing = vault.list(new byte[] {'/'}, false);
         long number = Native.list(vault.handle().number(), new byte[] {'/'}, false);

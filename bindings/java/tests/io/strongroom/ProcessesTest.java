@@ -309,6 +309,37 @@ class ProcessesTest {
     }
 
     /**
+     * Goal: a file that moves from vault to vault is in one of them at any time. Method: a program moves it, makes durable that the first vault
+     * has it no more, and ends without closing either.
+     */
+    @Test
+    void aFileThatMovesToAnotherVaultIsDurableThereBeforeItGoes() throws Exception {
+        Path target = place.resolve("target");
+        Vaults.make(target).close();
+        Process program = start(Moving.class, target.toString());
+        String said = new String(program.getInputStream().readAllBytes());
+        assertEquals(4, program.waitFor(), said);
+        try (Vault vault = Vaults.open(target, Vaults.options().exclusive())) {
+            assertEquals("the only copy", Files.readString(vault.path("/moved")));
+        }
+    }
+
+    /** That program. */
+    public static final class Moving {
+        private Moving() {}
+
+        /** Its arguments are the folders of both vaults. */
+        public static void main(String[] arguments) throws Exception {
+            Vault from = Vaults.open(Path.of(arguments[0]), Vaults.options());
+            Vault to = Vaults.open(Path.of(arguments[1]), Vaults.options());
+            from.replace(from.path("/f"), "the only copy".getBytes(), true);
+            Files.move(from.path("/f"), to.path("/moved"));
+            from.sync();
+            Runtime.getRuntime().halt(4);
+        }
+    }
+
+    /**
      * Goal: a signal interrupts no call, and those of the machine itself still arrive. Method: a program in the middle of calls is asked for the
      * states of its threads again and again, which the machine does with a signal.
      */
