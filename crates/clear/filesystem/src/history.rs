@@ -50,6 +50,8 @@ fn proven(core: &Core) -> Result<Vec<Arc<Revision>>> {
         proven.insert(row.id, Arc::clone(&revision));
         all.push(revision);
     }
+    // A pull may bring an older one later. Of those that go on from one another each has a greater sequence than the one before.
+    all.sort_by_key(|one| one.body.sequence);
     Ok(all)
 }
 

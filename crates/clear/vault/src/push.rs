@@ -603,6 +603,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use strongroom_filesystem::Background;
+    use strongroom_history::{NewRevision, Retention, SCHEDULED};
     use strongroom_remote::{Listed, Result as Answer};
 
     use super::*;
@@ -654,6 +655,77 @@ mod tests {
         fn remove(&self, name: &ObjectName) -> Answer<()> {
             self.below.remove(name)
         }
+    }
+
+    /// A place where each publication comes late: before it is there, a schedule takes a snapshot and lets all others go.
+    #[derive(Debug)]
+    struct Late {
+        below: Arc<dyn Remote>,
+        vault: Vault,
+    }
+
+    impl Remote for Late {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Answer<Created> {
+            if name.split().0 == Some("publications") {
+                self.vault.write("/later", "1").unwrap();
+                let new = NewRevision {
+                    message: SCHEDULED.to_owned(),
+                    ..NewRevision::default()
+                };
+                self.vault.take_revision(&new).unwrap();
+                let rule = Retention {
+                    last: 1,
+                    hourly: 0,
+                    daily: 0,
+                    monthly: 0,
+                    ..Retention::DEFAULT
+                };
+                self.vault.thin(&rule).unwrap();
+            }
+            self.below.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Answer<Option<Vec<u8>>> {
+            self.below.read(name, bytes_max)
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            self.below.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> Answer<Vec<Listed>> {
+            self.below.list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> Answer<()> {
+            self.below.remove(name)
+        }
+    }
+
+    /// Goal: the next merge with a remote has its base. Method: a schedule acts between the moment in which a push seals its publication and
+    /// that in which it is noted. Failed before: what a remote had in common was only looked up before the rule was carried out, and the
+    /// snapshot that was just published went.
+    #[test]
+    fn a_schedule_leaves_the_snapshot_of_a_push_that_is_about_to_end() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("remote");
+        fs::create_dir(&at).unwrap();
+        let created = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = created.unwrap().vault;
+        let address = format!("folder:{}", at.display());
+        vault.add_remote("stick", &address).unwrap();
+        vault.write("/file", vec![7; 50_000]).unwrap();
+        let (row, below) = vault.reach("stick").unwrap();
+        let remote = Late {
+            below,
+            vault: vault.clone(),
+        };
+        vault.push_to(&row, &remote, &mut |_| GoOn::Yes).unwrap();
+        let head = vault.remote_row(row.number).unwrap().head;
+        let kept = vault.revisions().unwrap();
+        assert!(kept.iter().any(|one| one.id.0 == head), "{kept:?}");
+        assert!(kept.len() > 1, "a later one was taken");
+        vault.close().unwrap();
     }
 
     /// Goal: what a push says to be the head is there, whatever becomes of the snapshot that it began with: others can clone it. Method: the

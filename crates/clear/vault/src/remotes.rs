@@ -145,24 +145,7 @@ impl Vault {
         }
         let vault = vault_id(&Folder::new(self.folder()))?;
         let remote = Address::parse(address)?.open()?;
-        let marker = match Marker::read(&*remote)? {
-            Some(marker) => marker,
-            None => {
-                remote.sign_with(self.login());
-                let remote_id = self.id_for_marker(&*remote)?;
-                if probe(&*remote)? == CreateOnly::Broken {
-                    return Err(Error::RemoteNotCreateOnly);
-                }
-                Marker {
-                    vault,
-                    remote: remote_id,
-                }
-                .write(&*remote)?
-            }
-        };
-        if marker.vault != vault {
-            return Err(strongroom_sync::Error::OtherVault.into());
-        }
+        let marker = self.marker_at(&*remote, vault)?;
         let _: u64 = self.ask_for(&Request::Remote(RemoteRequest::Add {
             name: Bytes(name.as_bytes()),
             address: Bytes(address.as_bytes()),
@@ -170,6 +153,32 @@ impl Vault {
             keeps: removal == Removal::Never,
         }))?;
         Ok(())
+    }
+
+    /// The marker of a place that is, or becomes, a remote of this vault. Refuses a place that replaces objects, whoever made it one.
+    ///                                                                                                          [11.1.3]
+    fn marker_at(&self, remote: &dyn Remote, vault: VaultId) -> Result<Marker> {
+        let found = Marker::read(remote)?;
+        if found.is_some_and(|marker| marker.vault != vault) {
+            return Err(strongroom_sync::Error::OtherVault.into());
+        }
+        remote.sign_with(self.login());
+        let id = match &found {
+            Some(marker) => marker.remote,
+            None => self.id_for_marker(remote)?,
+        };
+        let probed = match probe(remote) {
+            // Who may create nothing there replaces nothing either.
+            Err(strongroom_remote::Error::Refused(_)) if found.is_some() => CreateOnly::Holds,
+            probed => probed?,
+        };
+        if probed == CreateOnly::Broken {
+            return Err(Error::RemoteNotCreateOnly);
+        }
+        match found {
+            Some(marker) => Ok(marker),
+            None => Ok(Marker { vault, remote: id }.write(remote)?),
+        }
     }
 
     /// The id of a remote that has no marker: the one that its log names if it only lost the marker, or a new one for an empty place. With
@@ -379,13 +388,16 @@ pub(crate) fn go_on(told: GoOn) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+    use std::ops::Range;
     use std::path::Path;
     use std::time::Duration;
 
     use strongroom_filesystem::Error as FileError;
     use strongroom_format::SegmentId;
     use strongroom_metadata::{BlockNumber, Place, Published, SegmentState};
-    use strongroom_remote::{Clock, Pace, memory};
+    use strongroom_remote::{
+        Clock, Created, Error as RemoteError, Listed, Pace, Result as Answer, memory,
+    };
 
     use super::*;
     use crate::CreateOptions;
@@ -430,6 +442,63 @@ mod tests {
         vault.write("/file", vec![7; 300_000]).unwrap();
         vault.push("stick", &mut |_| GoOn::Yes).unwrap();
         vault
+    }
+
+    /// What becomes of a request to create an object.
+    #[derive(Clone, Copy, Debug)]
+    enum Creates {
+        /// It is told that it created it, whatever is there.
+        Always,
+        Refused,
+    }
+
+    /// A remote where others created what is there.
+    #[derive(Debug)]
+    struct Taken(Arc<dyn Remote>, Creates);
+
+    impl Remote for Taken {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Answer<Created> {
+            match self.1 {
+                Creates::Always => self.0.create(name, bytes).map(|_| Created::New),
+                Creates::Refused => Err(RemoteError::Refused("it is only read".to_owned())),
+            }
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Answer<Option<Vec<u8>>> {
+            self.0.read(name, bytes_max)
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            self.0.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> Answer<Vec<Listed>> {
+            self.0.list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> Answer<()> {
+            self.0.remove(name)
+        }
+    }
+
+    /// Goal: a device finds out by itself whether a place replaces objects, also where another device made that the remote of the vault. Method:
+    /// a remote with a marker that tells everybody to have created an object; then one that lets nobody create, which may be read. Failed
+    /// before: only who made the marker tried the place out.
+    #[test]
+    fn a_place_that_replaces_objects_is_refused_whoever_made_its_marker() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = vault.unwrap().vault;
+        let id = vault_id(&Folder::new(vault.folder())).unwrap();
+        let inner = memory().unwrap();
+        let marker = vault.marker_at(&*inner, id).unwrap();
+        assert_eq!(vault.marker_at(&*inner, id).unwrap(), marker);
+        let replaces = Taken(Arc::clone(&inner), Creates::Always);
+        let refused = vault.marker_at(&replaces, id).unwrap_err();
+        assert!(matches!(refused, Error::RemoteNotCreateOnly), "{refused:?}");
+        let is_read = Taken(inner, Creates::Refused);
+        assert_eq!(vault.marker_at(&is_read, id).unwrap(), marker);
+        vault.close().unwrap();
     }
 
     /// Goal: content stays at a remote if it is let go while that remote is removed, and no other shows it. Method: it goes once the other one,

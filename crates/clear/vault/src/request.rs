@@ -46,7 +46,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 39;
+pub(crate) const PROTOCOL: u32 = 40;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -339,7 +339,8 @@ responses! {
     Entries(Vec<(u64, DirectoryEntry)>),
     Data(ByteBuffer),
     Count(u64),
-    /// Whether the lock was taken, nothing of the tree is left, the session ends now, the state is kept, the remote is forgotten.
+    /// Whether the lock was taken, nothing of the tree is left, the session ends now, the state is kept, the remote is forgotten, the
+    /// snapshot is gone.
     Whether(bool),
     Names(Vec<ByteBuffer>),
     Space(Space),

@@ -143,20 +143,27 @@ impl Vault {
         Ok(all)
     }
 
-    /// Removes the snapshots that `rule` lets go; gives them.
+    /// Removes the snapshots that `rule` lets go; gives them. What a push is about stays until the next time.
     ///
     /// # Errors
     /// As `remove_revision`; those before the one that failed are gone.
     pub fn thin(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
-        let going = self.let_go_by(rule)?;
-        for one in &going {
-            match self.remove_revision(one.id) {
+        let mut gone = Vec::new();
+        for one in self.let_go_by(rule)? {
+            let is_gone = match self.let_go_revision(one.id) {
                 // Somebody else was faster.
-                Err(Error::Revision(_)) => {}
+                Err(Error::Revision(_)) => true,
                 result => result?,
-            }
+            };
+            gone.extend(is_gone.then_some(one));
         }
-        Ok(going)
+        Ok(gone)
+    }
+
+    /// Removes a snapshot that nobody asked to remove, unless it is what a remote and this device have in common, or a push is about it;
+    /// gives whether it is gone.
+    pub(crate) fn let_go_revision(&self, id: RevisionId) -> Result<bool> {
+        self.ask_for(&Request::History(HistoryRequest::LetGo { id: id.0 }))
     }
 
     /// How many sealed bytes would come back if the snapshots `ids` were removed together.

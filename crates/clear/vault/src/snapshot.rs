@@ -52,9 +52,11 @@ struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // If it stays, it is a snapshot like those of a schedule, and goes with them.
-        if let Err(error) = self.vault.remove_revision(self.id) {
-            log::warn!("a temporary snapshot could not be removed: {error}");
+        // A push may have taken it for its head: the next merge with that remote needs it.
+        match self.vault.let_go_revision(self.id) {
+            Ok(true) => {}
+            Ok(false) => log::debug!("a temporary snapshot was pushed, and stays"),
+            Err(error) => log::warn!("a temporary snapshot could not be removed: {error}"),
         }
     }
 }
@@ -63,7 +65,8 @@ impl Vault {
     /// The state of now, to be read in as many calls as it takes, while others write. Taking it costs what changed since the newest
     /// snapshot; writers wait for a moment only. It goes when the last clone is dropped.
     ///
-    /// After a crash it stays as a snapshot without a message, which the schedule removes as its others.
+    /// After a crash, or if it was pushed to a remote, it stays as a snapshot without a message. A schedule removes it if its rule is about
+    /// those too.
     ///
     /// # Errors
     /// `File(ReadOnly)` if the vault is open for reading only: read an earlier state then, by `at`; `File(NoSpace)`.

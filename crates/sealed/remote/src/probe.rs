@@ -56,7 +56,11 @@ fn round(remote: &dyn Remote) -> Result<Option<CreateOnly>> {
             winners.push(creator);
         }
     }
-    removed?;
+    match removed {
+        // These credentials may only add.
+        Err(Error::Refused(_)) => {}
+        removed => removed?,
+    }
     Ok(match (&winners[..], kept.as_deref()) {
         ([winner], Some([kept])) if winner == kept => Some(CreateOnly::Holds),
         ([], Some([kept])) if *kept < CREATORS => None,
@@ -158,5 +162,38 @@ mod tests {
             assert_eq!(probe(&remote).unwrap(), shown, "{times}");
             assert_eq!(remote.list("probes").unwrap(), []);
         }
+    }
+
+    /// A remote whose credentials may only add.
+    #[derive(Debug)]
+    struct OnlyAdds(Arc<dyn Remote>);
+
+    impl Remote for OnlyAdds {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
+            self.0.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+            self.0.read(name, bytes_max)
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
+            self.0.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+            self.0.list(kind)
+        }
+
+        fn remove(&self, _: &ObjectName) -> Result<()> {
+            Err(Error::Refused("it only adds".to_owned()))
+        }
+    }
+
+    /// Goal: a place can be added with credentials that may only add objects. Failed before: that they remove nothing ended the trial.
+    #[test]
+    fn a_remote_that_removes_nothing_is_tried_out_all_the_same() {
+        let remote = OnlyAdds(memory().unwrap());
+        assert_eq!(probe(&remote).unwrap(), CreateOnly::Holds);
     }
 }

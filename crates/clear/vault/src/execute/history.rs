@@ -7,6 +7,7 @@ use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, HISTORY_INODE, InodeId, Taken, XattrMode,
 };
 use strongroom_history::{NewRevision, Retention, RevisionId, SHARED_RETENTION, SharedRetention};
+use strongroom_sync::RemoteState;
 
 use crate::execute::restore::restore;
 use crate::execute::session::Session;
@@ -152,6 +153,14 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             told(session);
             return Ok(().into());
         }
+        HistoryRequest::LetGo { id } => {
+            if is_needed(session, id)? {
+                return Ok(false.into());
+            }
+            records.remove(filesystem, RevisionId(*id))?;
+            told(session);
+            return Ok(true.into());
+        }
         HistoryRequest::Retention => {
             HistoryResponse::Retention(rule_in_force(filesystem)?.map(|rule| rule.encode()))
         }
@@ -182,6 +191,17 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         HistoryRequest::Erase { path, trial } => erase(session, path, *trial)?,
     };
     Ok(Response::History(response))
+}
+
+/// Whether the next merge with a remote may need this snapshot as its base.
+fn is_needed(session: &Session, id: &[u8; 32]) -> Result<bool> {
+    // In this order: a push that ends in between has been noted.
+    if session.vault.push_turns.are_about(id) {
+        return Ok(true);
+    }
+    let remotes = session.filesystem().engine().reader()?.remotes()?;
+    let mut states = remotes.iter().map(|row| RemoteState::decode(&row.state));
+    Ok(states.any(|state| state.is_none_or(|state| state.head == *id)))
 }
 
 /// A page of revisions, behind `after`.

@@ -1,15 +1,15 @@
 //! Lets one session at a time push to a remote.
 //!
 //! Takes   the number of a remote
-//! Gives   a turn, which lasts until it is dropped (other sessions wait for it, until the owner leaves); and the number of waiting
-//!         requests of a session
+//! Gives   a turn, which lasts until it is dropped (other sessions wait for it, until the owner leaves); the number of waiting
+//!         requests of a session; and whether a push is about a snapshot
 //! Never   delays pushes to other remotes
 //! Spec    spec/11-sync.md, 11.4
 //!
 //! Two sessions of one device, such as a command and a mount that syncs, share the rows about a remote. Without turns, one session
 //! could wrongly name or leave out an object that the other has uploaded and not published yet.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -25,6 +25,8 @@ pub(crate) struct PushTurns {
 #[derive(Default)]
 struct Turns {
     taken: HashSet<u64>,
+    /// The snapshot that the push to a remote is about.
+    heads: HashMap<u64, [u8; 32]>,
     /// The session and the remote of each request that waits.
     waiting: Vec<(u64, u64)>,
     are_over: bool,
@@ -67,6 +69,11 @@ impl PushTurns {
         turns.waiting.iter().filter(waits).count()
     }
 
+    /// Whether a push that has not ended is about that snapshot: soon a remote may have it in common with this device.
+    pub(crate) fn are_about(&self, head: &[u8; 32]) -> bool {
+        self.turns.lock().heads.values().any(|one| one == head)
+    }
+
     /// Gives no more turns: nobody waits for one any longer.
     pub(crate) fn end(&self) {
         self.turns.lock().are_over = true;
@@ -80,9 +87,19 @@ impl PushTurns {
     }
 }
 
+impl PushTurn {
+    /// Says which snapshot the push is about, until it ends.
+    pub(crate) fn begin(&self, head: [u8; 32]) {
+        self.turns.turns.lock().heads.insert(self.remote, head);
+    }
+}
+
 impl Drop for PushTurn {
     fn drop(&mut self) {
-        self.turns.turns.lock().taken.remove(&self.remote);
+        let mut turns = self.turns.turns.lock();
+        turns.heads.remove(&self.remote);
+        turns.taken.remove(&self.remote);
+        drop(turns);
         self.turns.ended.notify_all();
     }
 }

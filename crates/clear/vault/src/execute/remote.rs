@@ -340,6 +340,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     }
     let head = filesystem.heads()?.into_iter().next();
     let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
+    turn.begin(head.id);
     renew_head(session, number, &head.id)?;
     let was_pushing = state.is_pushing;
     let published_header = state.header;

@@ -23,6 +23,10 @@ pub(crate) enum HistoryRequest {
     Remove {
         id: [u8; 32],
     },
+    /// As `Remove`, by a rule and not by a person: it stays while a remote or a push needs it. `Whether` it is gone.
+    LetGo {
+        id: [u8; 32],
+    },
     /// Differences at and below `path`, behind the path `behind`; `after`: `None` for the living state.
     Differences {
         before: [u8; 32],
