@@ -12,6 +12,7 @@
 //!  (1) One revision is taken or removed at a time.
 
 mod erase;
+mod removed;
 pub(crate) mod take;
 mod view;
 
@@ -25,6 +26,7 @@ use strongroom_history::{
 };
 use strongroom_metadata::{InodeId, NodeKind, Snapshot};
 
+pub use removed::RemovedRevision;
 pub use take::{Taken, admit};
 pub(crate) use view::living_extent;
 

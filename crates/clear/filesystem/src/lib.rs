@@ -43,7 +43,7 @@ pub use damage::verify::{DamagedBlock, SegmentProblem, VerifiedPart, VerifyRange
 pub use error::{Error, Result};
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use history::{Taken, admit};
+pub use history::{RemovedRevision, Taken, admit};
 pub use open::Counters;
 pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,

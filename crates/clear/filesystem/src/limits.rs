@@ -35,6 +35,13 @@ pub const JUST_READ_SEGMENTS: usize = 8;
 /// less than 2 MiB of memory here.
 pub(crate) const LAST_READS_MAX: usize = 32_768;
 
+/// Removed revisions of which is remembered what they went on from; the oldest make room. 65,536: one a minute for six weeks. They take
+/// 7 MiB of the database at most.
+pub const REMOVED_REVISIONS_MAX: u64 = 65_536;
+
+/// ... and how many of them are written together, 7 KiB at most.
+pub(crate) const REMOVED_REVISIONS_PAGE: u64 = 64;
+
 /// From when on the engine works, and how much in one step. Values and not constants, so that the simulator meets within seconds
 /// what otherwise takes gigabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

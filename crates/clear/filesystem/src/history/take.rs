@@ -16,6 +16,7 @@ use strongroom_history::{
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, InodeId, Transaction};
 
+use crate::history::removed::{self, RemovedRevision};
 use crate::trees::engine::{Engine, HeldBlocks};
 use crate::upkeep::space::settle_until;
 use crate::{Error, Filesystem, Result};
@@ -166,17 +167,15 @@ impl Filesystem {
         Ok(Some(Signed { revision, living }))
     }
 
-    /// The kept revisions that the living state goes on from, the newest one where that is not said.
+    /// The kept revisions that the living state goes on from, the nearest ones where it goes on from a removed one, and the newest one where
+    /// that is not known.                                                                                [6.6.9]
     ///
     /// # Errors
     /// Of the store.
     pub fn heads(&self) -> Result<Vec<metadata::Revision>> {
         let reader = self.engine().reader()?;
         let named = reader.setting(HEADS)?.unwrap_or_default();
-        let mut heads = Vec::new();
-        for id in named.as_chunks::<32>().0 {
-            heads.extend(reader.revision(id)?);
-        }
+        let mut heads = removed::nearest_kept(&reader, &named)?;
         if heads.is_empty() {
             heads.extend(reader.revisions()?.pop());
         }
@@ -210,6 +209,8 @@ impl Filesystem {
         let engine = self.engine();
         engine.change(|writer| {
             writer.put_setting(TAKING, &[])?;
+            let heads = writer.setting(HEADS)?.unwrap_or_default();
+            removed::note_removed_heads(writer, &revision, &heads)?;
             writer.put_setting(HEADS, &revision.id.0)?;
             admit(writer, &revision)?;
             living.become_base(writer, root_number(writer, &revision)?)
@@ -294,7 +295,12 @@ impl Filesystem {
 
     fn remove_row(&self, row: &metadata::Revision) -> Result<()> {
         let engine = self.engine();
+        // Of one that does not prove itself nothing is believed.
+        let proven = self.core.history.prove(&row.id, &row.body).ok();
         engine.change(|writer| {
+            if let Some(revision) = &proven {
+                removed::note(writer, &RemovedRevision::of(revision))?;
+            }
             writer.remove_revision(row.number)?;
             writer.change_references(row.root, -1)?;
             let base = writer.history()?.base;
