@@ -4,6 +4,7 @@
 //! Gives   a response; before it, every observer of the vault was notified of every change
 //! Never   gives a response that is longer than a frame, which is one message on the owner's socket
 
+mod ancestry;
 mod arrived;
 pub(crate) mod backup;
 mod came;

@@ -149,7 +149,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Restored(restored?)
         }
         HistoryRequest::Remove { id } => {
-            records.remove(filesystem, RevisionId(*id))?;
+            remove(session, id)?;
             told(session);
             return Ok(().into());
         }
@@ -157,7 +157,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             if is_needed(session, id)? {
                 return Ok(false.into());
             }
-            records.remove(filesystem, RevisionId(*id))?;
+            remove(session, id)?;
             told(session);
             return Ok(true.into());
         }
@@ -191,6 +191,22 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         HistoryRequest::Erase { path, trial } => erase(session, path, *trial)?,
     };
     Ok(Response::History(response))
+}
+
+/// Removes a snapshot; what it went on from is remembered as long as a merge may need that.                      [6.7.4]
+fn remove(session: &Session, id: &[u8; 32]) -> Result<()> {
+    let filesystem = session.filesystem();
+    session.vault.records.remove(filesystem, RevisionId(*id))?;
+    let remotes = filesystem.engine().reader()?.remotes()?;
+    let states = remotes.iter().map(|row| RemoteState::decode(&row.state));
+    let heads: Option<Vec<_>> = states
+        .map(|state| state.map(|state| RevisionId(state.head)))
+        .collect();
+    // Of a remote whose state is not known everything may be needed.
+    match heads {
+        Some(heads) => Ok(filesystem.forget_removed(&heads)?),
+        None => Ok(()),
+    }
 }
 
 /// Whether the next merge with a remote may need this snapshot as its base.

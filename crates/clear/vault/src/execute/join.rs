@@ -12,10 +12,11 @@
 //!  (2) No intent record from before a join is replayed onto joined content: the content versions before and after a
 //!      join cannot be compared.                                                                        [8.5]
 //!  (3) The base of a merge is the newest known revision that both sides continue. So changes that both sides have
-//!      already are never undone. A revision has a higher sequence number than every revision that it continues.  [11.6]
+//!      already are never undone. A revision has a higher sequence number than every revision that it continues. What was removed here is no
+//!      base, but is known to have been continued.                                                       [11.6]
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use strongroom_metadata::{InodeId, Reader, Timestamp};
 use strongroom_sync::{Live, RemoteState, unfinished};
 
 use crate::clock::now_s;
+use crate::execute::ancestry::Ancestry;
 use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::copied;
@@ -267,9 +269,10 @@ impl Joining<'_, '_> {
         let mut merges_texts = true;
         for _ in 0..ATTEMPTS {
             let mine = self.mine()?;
+            let ancestry = self.ancestry()?;
             if mine
                 .as_ref()
-                .is_some_and(|mine| self.is_behind(self.theirs.id, mine))
+                .is_some_and(|mine| ancestry.is_behind(self.theirs.id, mine.id))
             {
                 // Everything of theirs is here; what came with it, snapshots of theirs, is counted all the same.
                 if self.arrival.arrived.segments.is_empty()
@@ -288,10 +291,10 @@ impl Joining<'_, '_> {
             // If mine is one that theirs goes on from, nothing of mine is beyond it.
             let follows = mine
                 .as_ref()
-                .is_some_and(|mine| self.is_behind(mine.id, self.theirs));
+                .is_some_and(|mine| ancestry.is_behind(mine.id, self.theirs.id));
             let base = match &mine {
                 Some(mine) if follows => Some(mine.clone()),
-                mine => self.newest_common(mine.as_deref()),
+                mine => self.newest_common(&ancestry, mine.as_deref())?,
             };
             let (plan, means) = self.plan(base.as_deref(), mine.as_deref(), merges_texts)?;
             let named = means.brought.extents.values().flatten();
@@ -355,45 +358,35 @@ impl Joining<'_, '_> {
         })
     }
 
-    /// Whether `at` goes on from `id`, or is it.
-    fn is_behind(&self, id: RevisionId, at: &Revision) -> bool {
-        self.ancestry(at).contains(&id)
-    }
-
-    /// The revision and those that it goes on from, as far as they are known.
-    fn ancestry(&self, of: &Revision) -> HashSet<RevisionId> {
-        let mut open = vec![of.id];
-        let mut seen = HashSet::new();
-        let kept = self.session.filesystem().revisions().unwrap_or_default();
-        let parents: HashMap<RevisionId, &[RevisionId]> = kept
-            .iter()
-            .map(|one| &**one)
-            .chain(&self.arrival.arrived.revisions)
-            .map(|one| (one.id, &one.body.parents[..]))
-            .collect();
-        while let Some(at) = open.pop() {
-            if seen.insert(at) {
-                open.extend(parents.get(&at).copied().unwrap_or_default());
-            }
-        }
-        seen
+    /// What every revision goes on from, as far as it is known.
+    fn ancestry(&self) -> Result<Ancestry> {
+        let filesystem = self.session.filesystem();
+        let kept = filesystem.revisions()?;
+        let here = kept.iter().map(|one| &**one);
+        let known = here.chain(&self.arrival.arrived.revisions);
+        Ok(Ancestry::of(known, filesystem.removed_revisions()?))
     }
 
     /// The newest known revision from which both sides go on. What was last in common with this remote is one of those; through another
     /// remote both may have come further. (3)
-    fn newest_common(&self, mine: Option<&Revision>) -> Option<Arc<Revision>> {
-        let mut common = self.ancestry(self.theirs);
-        let mine = mine.map(|mine| self.ancestry(mine)).unwrap_or_default();
+    fn newest_common(
+        &self,
+        ancestry: &Ancestry,
+        mine: Option<&Revision>,
+    ) -> Result<Option<Arc<Revision>>> {
+        let mut common = ancestry.behind(self.theirs.id);
+        let mine = mine.map(|mine| ancestry.behind(mine.id));
+        let mine = mine.unwrap_or_default();
         common.retain(|id| mine.contains(id));
-        // Revisions in between may have been removed.
+        // Revisions in between may have been removed where nobody here saw them.
         common.insert(RevisionId(self.base));
-        let kept = self.session.filesystem().revisions().unwrap_or_default();
+        let kept = self.session.filesystem().revisions()?;
         let arrived = self.arrival.arrived.revisions.iter();
         let known = (kept.iter().map(|one| &**one))
             .chain(arrived)
             .filter(|one| common.contains(&one.id));
         let newest = known.max_by_key(|one| (one.body.sequence, one.body.time, one.id));
-        newest.cloned().map(Arc::new)
+        Ok(newest.cloned().map(Arc::new))
     }
 
     fn plan(
