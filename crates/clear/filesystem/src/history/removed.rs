@@ -106,7 +106,7 @@ fn noted(reads: &Reads) -> Result<u64> {
 }
 
 fn put_noted(writer: &mut Transaction<'_>, noted: u64) -> Result<()> {
-    let value = [&[VERSION], &noted.to_le_bytes()[..]].concat();
+    let value = [&[VERSION][..], &noted.to_le_bytes()].concat();
     Ok(writer.put_setting(NOTED, &value)?)
 }
 
@@ -323,7 +323,7 @@ mod tests {
         }
         let longer = [&bytes[..], &bytes[1..]].concat();
         assert_eq!(decode(&longer), page);
-        assert!(decode(&[&[VERSION + 1], &bytes[1..]].concat()).is_empty());
+        assert!(decode(&[&[VERSION + 1][..], &bytes[1..]].concat()).is_empty());
         let mut parents = encode(&[one(0), one(3)]);
         parents[1 + 40] = 3;
         assert!(decode(&parents).is_empty());
