@@ -23,7 +23,7 @@ use strongroom::filesystem::{SetAttributes, Space};
 use crate::answers::Answer;
 use crate::attributes::{GENERATION, inode, set_time};
 use crate::capabilities;
-use crate::content::{Privileges, Way, Write, reply_empty};
+use crate::content::{Place, Privileges, Way, Write, reply_empty};
 use crate::counters::Opcode;
 use crate::limits;
 use crate::namespace::{Rename, caller, caller_setting, rename_mode};
@@ -321,11 +321,13 @@ impl Filesystem for Adapter {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        opened: OpenFlags,
         owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let _turn = self.count(Opcode::Write);
+        // The kernel names the owner of locks with direct writes only, and also with those of O_DIRECT files that go through pages.
+        let way = owner.map_or(Way::Pages, |_| Way::Direct);
         let write = Write {
             node: inode(node),
             offset,
@@ -334,8 +336,8 @@ impl Filesystem for Adapter {
             } else {
                 Privileges::Keep
             },
-            // The kernel names the owner of locks with direct writes only, and also with those of O_DIRECT files that go through pages.
-            way: owner.map_or(Way::Pages, |_| Way::Direct),
+            way,
+            place: Place::of(opened, write_flags, (way, data.len()), self.shared.writes),
         };
         self.shared.write(write, data, reply);
     }

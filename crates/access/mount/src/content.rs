@@ -7,14 +7,15 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use fuser::{Errno, INodeNo, ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{Errno, INodeNo, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
+use rustix::fs::OFlags;
 use strongroom::filesystem::{AllocateMode, Caller, Error, Filesystem, InodeId};
 
 use crate::attributes::inode;
 use crate::errno::errno;
 use crate::invalidate::Invalidator;
 use crate::limits;
-use crate::shared::Shared;
+use crate::shared::{Shared, Writes};
 
 const FALLOC_KEEP_SIZE: i32 = 0x01;
 const FALLOC_PUNCH_HOLE: i32 = 0x02;
@@ -95,6 +96,7 @@ pub(crate) struct Write {
     pub(crate) offset: u64,
     pub(crate) privileges: Privileges,
     pub(crate) way: Way,
+    pub(crate) place: Place,
 }
 
 /// How what is written came to the kernel.
@@ -104,6 +106,41 @@ pub(crate) enum Way {
     Pages,
     /// Past them, by `O_DIRECT`.
     Direct,
+}
+
+/// Where it goes in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To its offset.
+    Offset,
+    /// To the end. Its offset is the end that the kernel knows, and others may have moved the end since.
+    End,
+    /// To the end if the file reaches beyond its offset. Before its offset other parts of the same write may have to go.
+    EndFromOffset,
+}
+
+impl Place {
+    /// Where `len` bytes go that came by `way`. `opened`: how the file is open.
+    ///
+    /// Parts of a long direct write come at once, in any order, and do not say that they are parts: those keep their offsets. What the
+    /// kernel sends of pages later is no append, and if it keeps writes, it knows of an end that the vault does not have yet.
+    pub(crate) fn of(
+        opened: OpenFlags,
+        flags: WriteFlags,
+        (way, len): (Way, usize),
+        writes: Writes,
+    ) -> Self {
+        let opened = OFlags::from_bits_retain(opened.0.cast_unsigned());
+        let kept = writes == Writes::KeptByKernel || flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        if kept || !opened.contains(OFlags::APPEND) {
+            return Self::Offset;
+        }
+        match way {
+            Way::Pages => Self::End,
+            Way::Direct if len <= limits::DIRECT_APPEND_BYTES_MAX => Self::EndFromOffset,
+            Way::Direct => Self::Offset,
+        }
+    }
 }
 
 impl Write {
@@ -117,31 +154,48 @@ impl Write {
         data: &[u8],
         reply: ReplyWrite,
     ) {
-        let Self {
-            node,
-            offset,
-            privileges,
-            way,
-        } = self;
+        let (node, offset) = (self.node, self.offset);
         let write = |filesystem: &Filesystem| {
             let len = u32::try_from(data.len())
                 .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB".into()))?;
-            filesystem.write(node, offset, data).map(|()| len)
+            let at = match self.place {
+                Place::Offset => filesystem.write(node, offset, data).map(|()| offset),
+                Place::End => filesystem.append(node, data),
+                Place::EndFromOffset => filesystem.append_from(node, offset, data),
+            };
+            at.map(|at| (at, len))
         };
-        let to = (node, privileges);
+        let to = (node, self.privileges);
         change(
             filesystem,
             invalidator,
             to,
             write,
             |written| match written {
-                Ok(len) if way == Way::Direct => {
-                    let range = offset..offset.saturating_add(u64::from(len));
-                    invalidator.content_then(node, range, move || reply.written(len));
-                }
-                written => reply_written(written, reply),
+                Ok((at, len)) => self.answer(invalidator, at, len, reply),
+                Err(error) => reply.error(error),
             },
         );
+    }
+
+    /// Answers that `len` bytes went to `at`. If the kernel named another offset, its pages from the first of both on are wrong. It
+    /// holds the last page until it has the answer, unless the write was direct; so that answer must come before they are dropped.
+    fn answer(&self, invalidator: &Invalidator, at: u64, len: u32, reply: ReplyWrite) {
+        let wrong = match at == self.offset {
+            true => at..at.saturating_add(u64::from(len)),
+            false => at.min(self.offset)..u64::MAX,
+        };
+        match self.way {
+            Way::Direct => {
+                invalidator.content_then(self.node, wrong, move || reply.written(len));
+            }
+            Way::Pages => {
+                reply.written(len);
+                if at != self.offset {
+                    invalidator.content_later(self.node, wrong);
+                }
+            }
+        }
     }
 }
 
@@ -342,6 +396,22 @@ mod tests {
                 "{unknown:#x}"
             );
         }
+    }
+
+    #[test]
+    fn only_what_the_kernel_sends_of_an_append_goes_to_the_end() {
+        let append = OpenFlags(OFlags::APPEND.bits().cast_signed());
+        let (none, cached) = (WriteFlags::empty(), WriteFlags::FUSE_WRITE_CACHE);
+        let (pages, direct) = ((Way::Pages, 1 << 20), (Way::Direct, 64 << 10));
+        let through = |opened, flags, sent| Place::of(opened, flags, sent, Writes::Through);
+        assert_eq!(through(append, none, pages), Place::End);
+        assert_eq!(through(append, none, direct), Place::EndFromOffset);
+        let part = (Way::Direct, (64 << 10) + 1);
+        assert_eq!(through(append, none, part), Place::Offset);
+        assert_eq!(through(append, cached, pages), Place::Offset);
+        assert_eq!(through(OpenFlags(0), none, pages), Place::Offset);
+        let kept = Place::of(append, none, pages, Writes::KeptByKernel);
+        assert_eq!(kept, Place::Offset);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Makes the kernel drop cached data that other processes change, before their calls return.
 //!
 //! Takes   changes made through the vault by the library or by another process; and ranges whose unsent data the kernel
-//!         should send
+//!         should send, or of which it holds what is not there
 //! Gives   nothing; returns, or calls `then`, once the kernel has dropped the cached data and has sent the data that
 //!         programs wrote. If an answer that is older than the change is under way, the kernel is notified again, until that
 //!         answer can no longer undo the notification
@@ -56,6 +56,11 @@ enum Stale {
 }
 
 impl Stale {
+    fn pages(inode: InodeId, range: Range<u64>) -> Self {
+        let (offset, len) = (range.start, range.end.saturating_sub(range.start));
+        Self::Pages { inode, offset, len }
+    }
+
     /// The node that somebody else has changed, if so.
     fn inode(&self) -> Option<InodeId> {
         match self {
@@ -184,17 +189,20 @@ impl Invalidator {
         range: Range<u64>,
         then: impl FnOnce() + Send + 'static,
     ) {
-        let (offset, len) = (range.start, range.end.saturating_sub(range.start));
-        let stale = Stale::Pages { inode, offset, len };
         if !self.held.take() {
             then();
-            return self.send(stale, || ());
+            return self.content_later(inode, range);
         }
         let held = Arc::clone(&self.held);
-        self.send(stale, move || {
+        self.send(Stale::pages(inode, range), move || {
             then();
             held.give_back();
         });
+    }
+
+    /// As `content`, after a request to this mount was answered: does not wait.
+    pub(crate) fn content_later(&self, inode: InodeId, range: Range<u64>) {
+        self.send(Stale::pages(inode, range), || ());
     }
 
     fn ask(&self, stale: Stale) {

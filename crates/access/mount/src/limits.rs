@@ -5,6 +5,10 @@ use std::time::Duration;
 /// The longest write or read request, in bytes: the kernel's default `max_pages_limit`.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1024 * 1024;
 
+/// The longest direct write that is taken for a whole append, in bytes. The kernel sends a long one in parts, all at once; but for the
+/// last they are longer than this, also where a request has no more than 32 pages, as in old kernels.
+pub(crate) const DIRECT_APPEND_BYTES_MAX: usize = 64 * 1024;
+
 /// The longest read an event loop answers itself, in bytes; longer ones go to the pool.
 ///
 /// 128 KiB is the kernel's first read-ahead step; a hand-over costs about as much as opening it.

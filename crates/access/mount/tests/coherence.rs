@@ -6,9 +6,11 @@
 mod support;
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use strongroom::filesystem::{Caller, InodeId};
+use strongroom::{FileOptions, Subscription};
 use support::Drive;
 use support::daemon::Daemon;
 use support::libaio::Queue;
@@ -219,6 +222,157 @@ fn a_file_that_grows_while_it_is_looked_up_is_seen_with_its_new_size() {
         }
     }
     drive.filesystem.forget(inode, 1);
+}
+
+/// A file that a program on the drive and one with the library keep open to append to.
+struct Log {
+    on_drive: File,
+    in_library: strongroom::File,
+    _subscription: Subscription,
+    drive: Drive,
+}
+
+impl Log {
+    /// A new one. `flags`: more of how it is open on the drive.
+    fn new(flags: OFlags) -> Self {
+        let drive = Drive::new();
+        let invalidator = Arc::new(drive.mounted.invalidator());
+        let subscription = drive.vault.subscribe(invalidator).unwrap();
+        let on_drive = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(drive.at("log"))
+            .unwrap();
+        let append = FileOptions::new().append();
+        let in_library = drive.vault.open_file("/log", append).unwrap();
+        Self {
+            on_drive,
+            in_library,
+            _subscription: subscription,
+            drive,
+        }
+    }
+
+    fn content(&self) -> Vec<u8> {
+        self.drive.vault.read("/log").unwrap()
+    }
+
+    /// Reads it on the drive until it is what the vault has: after an append the kernel still has to drop what it holds.
+    fn read_in_the_end(&self) {
+        let content = self.content();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while fs::read(self.drive.at("log")).unwrap() != content {
+            assert!(Instant::now() < deadline, "old content or an old size");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Appends `bytes` to a file that should hold `expected`.
+fn append(mut to: impl Write, expected: &mut Vec<u8>, bytes: &[u8]) {
+    to.write_all(bytes).unwrap();
+    expected.extend_from_slice(bytes);
+}
+
+/// Bytes of which each page differs from its neighbours.
+fn pages(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at / PAGE % 251) as u8).collect()
+}
+
+/// Goal: a log to which a program on the mount and one with the library append in turn keeps every byte. Method: the one on the mount
+/// seldom looks at the file, so that the kernel takes an old end for the end. Some appends take several requests.
+/// Failed before: an append on the mount went over what the library had appended since the kernel was last told the length.
+#[test]
+fn a_log_keeps_what_the_mount_and_the_library_append_in_turn() {
+    let log = Log::new(OFlags::empty());
+    let mut expected = Vec::new();
+    for round in 0..rounds(100) {
+        let fill = u8::try_from(round % 100).unwrap();
+        let other = vec![100 + fill; 20 + round % 60];
+        append(&log.in_library, &mut expected, &other);
+        let own = match round {
+            5 => pages(3 << 20),
+            _ if round % 7 == 0 => pages(10_000),
+            _ => vec![fill; 30 + round % 100],
+        };
+        append(&log.on_drive, &mut expected, &own);
+        if round % 3 == 0 {
+            append(&log.on_drive, &mut expected, b"and more");
+        }
+        if round % 10 == 3 {
+            log.read_in_the_end();
+        }
+    }
+    assert!(log.content() == expected);
+    log.read_in_the_end();
+}
+
+/// Goal: the same while both append at once. Method: the bytes of both differ in their highest bit. The kernel sends what crosses a page
+/// in two requests, so it is the bytes of each that must be complete and in order.
+/// Failed before: as above.
+#[test]
+fn a_log_keeps_what_the_mount_and_the_library_append_at_once() {
+    let log = Log::new(OFlags::empty());
+    let count = rounds(500);
+    let record = |round: usize, high: u8| vec![high + (round % 101) as u8; 10 + round % 90];
+    std::thread::scope(|scope| {
+        let (mut in_library, mut on_drive) = (&log.in_library, &log.on_drive);
+        scope.spawn(move || {
+            (0..count).for_each(|round| in_library.write_all(&record(round, 128)).unwrap());
+        });
+        (0..count).for_each(|round| on_drive.write_all(&record(round, 0)).unwrap());
+    });
+    let (of_library, of_mount): (Vec<u8>, Vec<u8>) =
+        log.content().into_iter().partition(|byte| *byte >= 128);
+    let all = |high| {
+        (0..count)
+            .flat_map(|round| record(round, high))
+            .collect::<Vec<_>>()
+    };
+    assert!(of_library == all(128));
+    assert!(of_mount == all(0));
+    log.read_in_the_end();
+}
+
+/// Failed before: the append went to where the end had been, behind a hole.
+#[test]
+fn an_append_to_a_file_that_the_library_has_cut_goes_to_its_new_end() {
+    let log = Log::new(OFlags::empty());
+    let write = FileOptions::new().write();
+    let cutter = log.drive.vault.open_file("/log", write).unwrap();
+    for round in 0..rounds(50) {
+        let mut expected = log.content();
+        append(&log.on_drive, &mut expected, &pages(5_000 + round));
+        let len = 10 + round * 37 % 4_500;
+        cutter.set_len(len as u64).unwrap();
+        expected.truncate(len);
+        append(&log.on_drive, &mut expected, b"the end");
+        assert!(log.content() == expected, "round {round}");
+        log.read_in_the_end();
+    }
+}
+
+/// Goal: direct appends go to the end, too, and a long one, whose parts reach the mount in any order, stays whole. Method: the long ones
+/// come after a look at the file, as the guide to the mount asks.
+/// Failed before: a direct append went over what the library had appended. The long ones are here so that they stay in order.
+#[test]
+fn a_log_keeps_what_is_appended_to_it_directly() {
+    let log = Log::new(OFlags::DIRECT);
+    let mut expected = Vec::new();
+    for round in 0..rounds(50) {
+        let fill = u8::try_from(round % 100).unwrap();
+        let other = vec![100 + fill; 20 + round % 60];
+        append(&log.in_library, &mut expected, &other);
+        append(&log.on_drive, &mut expected, &Page([fill; PAGE]).0);
+        append(&log.on_drive, &mut expected, &pages(64 << 10));
+        if round < 50 && round % 10 == 3 {
+            fs::metadata(log.drive.at("log")).unwrap();
+            append(&log.on_drive, &mut expected, &pages(3 << 20));
+        }
+    }
+    assert!(log.content() == expected);
+    log.read_in_the_end();
 }
 
 /// The programs that leave holes out when they copy.

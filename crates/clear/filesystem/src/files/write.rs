@@ -16,6 +16,26 @@ use crate::rules::attributes::{content_changed, end_in_file};
 use crate::upkeep::room::{make_room, wait_for_room, would_wait};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
+/// Where a write goes.
+#[derive(Clone, Copy)]
+enum Place {
+    At(u64),
+    /// At the end of the file of that moment, but not before `from`.
+    End {
+        from: u64,
+    },
+}
+
+impl Place {
+    /// Of a file of `size` bytes.
+    fn offset(self, size: u64) -> u64 {
+        match self {
+            Self::At(offset) => offset,
+            Self::End { from } => size.max(from),
+        }
+    }
+}
+
 impl Filesystem {
     /// Takes all of `data` for `offset`, or nothing. Memory only (write-behind), unless the bound of dirty
     /// content is reached, or the disk is full: then it waits for a drain, or until removed content was given back.
@@ -23,7 +43,7 @@ impl Filesystem {
     /// # Errors
     /// `NoSpace` or `QuotaExceeded` before anything is taken; an error of an earlier drain of this file, once.
     pub fn write(&self, inode: InodeId, offset: u64, data: &[u8]) -> Result<()> {
-        self.write_at(inode, Some(offset), data).map(|_| ())
+        self.write_at(inode, Place::At(offset), data).map(|_| ())
     }
 
     /// Appends `data` at the end, in one step however many append at once; gives the offset it went to.
@@ -31,19 +51,27 @@ impl Filesystem {
     /// # Errors
     /// As `write`.
     pub fn append(&self, inode: InodeId, data: &[u8]) -> Result<u64> {
-        self.write_at(inode, None, data)
+        self.append_from(inode, 0, data)
     }
 
-    fn write_at(&self, inode: InodeId, offset: Option<u64>, data: &[u8]) -> Result<u64> {
+    /// As `append`, but not before `from`: a shorter file gets a hole first.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn append_from(&self, inode: InodeId, from: u64, data: &[u8]) -> Result<u64> {
+        self.write_at(inode, Place::End { from }, data)
+    }
+
+    fn write_at(&self, inode: InodeId, place: Place, data: &[u8]) -> Result<u64> {
         let core = &self.core;
         let node = core.node(inode)?;
         wait_for_room(core, data.len() as u64)?;
         let _gate = core.mutate()?;
-        admit_write(core, &node, offset, data.len() as u64)?;
+        admit_write(core, &node, place, data.len() as u64)?;
         let now = core.now();
         let mut state = node.lock();
         state.check_file()?;
-        let offset = offset.unwrap_or(state.inode.size);
+        let offset = place.offset(state.inode.size);
         let end = end_in_file(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(offset);
@@ -128,11 +156,11 @@ impl Filesystem {
 }
 
 /// Refuses a write that neither the disk and the quota nor a reservation of the file have room for.
-fn admit_write(core: &Core, node: &Node, offset: Option<u64>, len: u64) -> Result<()> {
+fn admit_write(core: &Core, node: &Node, place: Place, len: u64) -> Result<()> {
     let mut reserved = 0;
     if core.content.reserved_bytes() > 0 {
         let state = node.lock();
-        let start = offset.unwrap_or(state.inode.size);
+        let start = place.offset(state.inode.size);
         reserved = state.reserved.overlap(&(start..start.saturating_add(len)));
     }
     match len - reserved {

@@ -145,6 +145,17 @@ fn a_fragmented_cell_heals_without_looking_like_an_edit() {
 }
 
 #[test]
+fn an_append_goes_to_the_end_but_not_before_where_it_is_told() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let append = |from, bytes: &[u8]| lab.append_from(file, from, bytes).expect("appends");
+    assert_eq!(append(3, b"abc"), 3);
+    assert_eq!(append(4, b"def"), 6);
+    assert_eq!(append(10, b"ghi"), 10);
+    assert_eq!(all(&lab, file), b"\0\0\0abcdef\0ghi");
+}
+
+#[test]
 fn a_truncated_and_extended_file_reads_zeros_where_content_was() {
     for synced in [false, true] {
         let mut lab = Lab::new();
