@@ -499,6 +499,7 @@ mod tests {
             execute(session, &Request::Remote(RemoteRequest::List)).unwrap();
             filesystem.files_changed_since(Some(&head)).unwrap();
         };
+        let gate = parking_lot::RwLock::new(());
         let (told, heard) = mpsc::channel();
         let beside_keys = told.clone();
         std::thread::scope(|scope| {
@@ -510,16 +511,25 @@ mod tests {
                 heard.recv_timeout(PATIENCE).is_ok()
             });
             assert!(has_ended, "it needs the keys");
-            let readers: Vec<_> = (0..3)
-                .map(|_| filesystem.engine().reader().unwrap())
-                .collect();
+            // A thread may have one reader. These last while the gate is closed.
+            let closed = gate.write();
+            let (took, taken) = mpsc::channel();
+            for _ in 0..3 {
+                let (gate, took) = (&gate, took.clone());
+                scope.spawn(move || {
+                    let _reader = filesystem.engine().reader().unwrap();
+                    took.send(()).unwrap();
+                    drop(gate.read());
+                });
+            }
+            taken.iter().take(3).for_each(drop);
             scope.spawn(move || {
                 of_a_push();
                 of_a_status();
                 told.send(()).unwrap();
             });
             let has_ended = heard.recv_timeout(PATIENCE).is_ok();
-            drop(readers);
+            drop(closed);
             assert!(has_ended, "it needs two readers");
         });
         *session.push.lock() = None;
