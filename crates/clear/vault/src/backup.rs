@@ -83,7 +83,7 @@ impl Vault {
         target: impl AsRef<Path>,
         told: &mut dyn FnMut(&BackupProgress) -> GoOn,
     ) -> Result<BackupReport> {
-        // (5). Not waited for: it may be the caller's own, which is told of its progress now.
+        // (5). Not waited for: it may be the caller's own, whose progress it hears now.
         let Some(_turn) = self.shared.backup_turn.try_lock() else {
             let why = "this program makes another backup of the vault now; try again when that one has ended";
             return Err(Error::BackupTarget(why.to_owned()));

@@ -1,14 +1,20 @@
 //! Which blocks a segment lists, and where they lie.
 //!
-//! Takes   a segment, or its sealed table of contents
+//! Takes   a segment, here or at a remote, or its sealed table of contents
 //! Gives   its blocks, batch by batch
 //! Never   gives some of the blocks as all of them
 //! Spec    spec/3-segment.md, [3.12]
 
-use strongroom_crypto::BlockSealer;
+use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::index::{IndexEntry, decode_contents};
-use strongroom_format::survey::Survey;
+use strongroom_format::segment::{Footer, SegmentHeader};
+use strongroom_format::survey::{Survey, survey};
 use strongroom_format::{Epoch, Kind};
+use strongroom_remote::{ObjectName, Remote};
+use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
+
+/// Bytes at the end of a segment that are read first: the table of contents of most segments is in them.
+const TAIL_BYTES: u64 = 32 * 1024;
 
 /// For each batch where its first block lies, and its blocks.
 pub(crate) type Listing = Vec<(u32, Vec<IndexEntry>)>;
@@ -16,12 +22,22 @@ pub(crate) type Listing = Vec<(u32, Vec<IndexEntry>)>;
 /// What the table of contents of a segment lists; `None` if that is nothing. Then the indexes of the batches list the blocks: the table
 /// would have been too long, as of very many very short blocks, or the segment was ended under the keys of a later epoch.        [3.12]
 pub(crate) fn table(sealer: &BlockSealer, epoch: Epoch, contents: &[u8]) -> Option<Listing> {
-    let clear = sealer
-        .open_record(epoch, Kind::SegmentTable, contents)
-        .ok()?;
-    decode_contents(&clear)
+    open_table(sealer, epoch, contents).ok().flatten()
+}
+
+/// The same.
+///
+/// # Errors
+/// As `BlockSealer::open_record`.
+fn open_table(
+    sealer: &BlockSealer,
+    epoch: Epoch,
+    contents: &[u8],
+) -> Result<Option<Listing>, OpenError> {
+    let clear = sealer.open_record(epoch, Kind::SegmentTable, contents)?;
+    Ok(decode_contents(&clear)
         .ok()
-        .filter(|table| !table.is_empty())
+        .filter(|table| !table.is_empty()))
 }
 
 /// The blocks of a whole segment; `None` if neither its table of contents opens nor each index of its batches.
@@ -34,6 +50,53 @@ pub(crate) fn listed(sealer: &BlockSealer, epoch: Epoch, found: &Survey<'_>) -> 
         Some((batch.blocks_offset(), entries))
     });
     indexes.collect()
+}
+
+/// The epoch and the blocks of a segment of `len` bytes at a remote: one request, two for a long table of contents, and one for all of a
+/// segment whose table lists nothing. `None` if it is no finished segment, or does not open.
+pub(crate) fn listed_at(
+    remote: &dyn Remote,
+    sealer: &BlockSealer,
+    name: &ObjectName,
+    len: u64,
+) -> strongroom_remote::Result<Option<(Epoch, Listing)>> {
+    let Some((header, contents)) = read_table(remote, name, len)? else {
+        return Ok(None);
+    };
+    let found = match open_table(sealer, header.epoch, &contents) {
+        // Its indexes do not open either.
+        Err(OpenError::UnknownEpoch { .. }) => None,
+        Ok(Some(table)) => Some(table),
+        _ => remote
+            .read(name, SEGMENT_OBJECT_BYTES_MAX)?
+            .and_then(|bytes| listed(sealer, header.epoch, &survey(&bytes, header.id))),
+    };
+    Ok(found.map(|found| (header.epoch, found)))
+}
+
+/// The header of a finished segment and its sealed table of contents: one request, two for a long table.
+fn read_table(
+    remote: &dyn Remote,
+    name: &ObjectName,
+    len: u64,
+) -> strongroom_remote::Result<Option<(SegmentHeader, Vec<u8>)>> {
+    let start = len.saturating_sub(TAIL_BYTES);
+    let Some(tail) = remote.read_range(name, start..len)? else {
+        return Ok(None);
+    };
+    let Ok(footer) = Footer::decode(&tail, len) else {
+        return Ok(None);
+    };
+    let offset = u64::from(footer.contents_offset);
+    let end = offset + u64::from(footer.contents_len);
+    let sealed = match offset.checked_sub(start) {
+        // It fits: the footer says so, and no object here is longer than a segment.
+        Some(from) => tail
+            .get(from as usize..(end - start) as usize)
+            .map(<[u8]>::to_vec),
+        None => remote.read_range(name, offset..end)?,
+    };
+    Ok(sealed.map(|sealed| (footer.header, sealed)))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl<'r> PlaceClock<'r> {
         }
     }
 
-    /// Whether more than `time` has passed by both clocks since `since_s`, which the place says.
+    /// Whether more than `time` is over by both clocks since `since_s`, which the place says.
     ///
     /// # Errors
     /// `Remote` if the place cannot be asked.

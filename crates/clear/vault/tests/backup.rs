@@ -136,7 +136,7 @@ fn a_backup_after_a_repair_keeps_what_the_vault_lost() {
     assert!(back_up(&vault, &target).unwrap().removed > 0);
 }
 
-/// Goal: no backup loses what the owner keeps for it. Method: a second one begins while the first is told of its progress.
+/// Goal: no backup loses what the owner keeps for it. Method: a second one begins while the first reports its progress.
 /// Failed before: the second took the place of the first at the owner. Segments could go from the vault before the first had copied
 /// them, and the end of the first removed the records of snapshots from its folder; it said that all was well.
 #[test]

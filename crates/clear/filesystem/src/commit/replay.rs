@@ -125,7 +125,7 @@ fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Result<Replay> {
     Ok(replay)
 }
 
-/// Lays each of `intents` over by `lay`, which gives whether one told anything. One that cannot be laid over, as where the row of its file is
+/// Replays each of `intents` by `lay`, which gives whether one changed anything. One that cannot be replayed, as where the row of its file is
 /// damaged, hinders none of other files; those that build on it leave themselves out, by (1).                     [8.10]
 ///
 /// # Errors
@@ -322,7 +322,7 @@ mod tests {
     }
 
     /// Goal: damage to the row of one file costs no other file what its small syncs told; and no memory for a look costs nobody anything.
-    /// Failed before: what stood behind the first record that could not be laid over was left out, and the log forgotten.
+    /// Failed before: what stood behind the first record that could not be replayed was left out, and the log forgotten.
     #[test]
     fn a_record_that_cannot_be_laid_over_hinders_no_other() {
         use strongroom_metadata::Error as Below;

@@ -16,8 +16,7 @@ use std::sync::Arc;
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::LostChunks;
 use strongroom_format::limits::sealed_len;
-use strongroom_format::segment::{Footer, ScanTail, SegmentHeader, scan};
-use strongroom_format::survey::survey;
+use strongroom_format::segment::{ScanTail, scan};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_metadata::{
     Block, BlockNumber, Place, Published, Segment, SegmentNumber, SegmentState,
@@ -28,16 +27,13 @@ use strongroom_sync::{in_parallel, object_hash, segment_name};
 
 use crate::execute::standing::{LET_GO, each_published};
 use crate::execute::verify::show_segment;
-use crate::listing::{listed as listing, table};
+use crate::listing::listed_at;
 use crate::recovery::recover::{RecoverProgress, Trial};
 use crate::recovery::repair::Repair;
 use crate::request::Request;
 use crate::request::remote::RemoteFields;
 use crate::request::verify::{PartFields, VerifyRequest};
 use crate::{Error, Result, Vault};
-
-/// Bytes at the end of a segment that are read first: the table of contents of most segments is in them.
-const TAIL_BYTES: u64 = 32 * 1024;
 
 /// From which remotes a repair takes what is damaged or lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -507,18 +503,7 @@ impl Holder {
         let Ok(name) = ObjectName::new(format!("segments/{}", listed.name)) else {
             return Ok(None);
         };
-        let read = read_table(remote, &name, listed.len).and_then(|read| {
-            let Some((header, sealed)) = read else {
-                return Ok(None);
-            };
-            let found = match table(sealer, header.epoch, &sealed) {
-                None => remote
-                    .read(&name, SEGMENT_OBJECT_BYTES_MAX)?
-                    .and_then(|bytes| listing(sealer, header.epoch, &survey(&bytes, header.id))),
-                table => table,
-            };
-            Ok(found.map(|found| (header.epoch, found)))
-        });
+        let read = listed_at(remote, sealer, &name, listed.len);
         let found = match read {
             Ok(found) => found,
             Err(error) => of_one_object(error).map(|_| None)?,
@@ -580,28 +565,3 @@ impl Holder {
 
 /// Blocks by name, with their kinds and what was sealed in them.
 type Opened = Vec<(BlockId, Kind, Vec<u8>)>;
-
-/// The epoch of a finished segment and its sealed table of contents: one request, two for a long table.
-fn read_table(
-    remote: &dyn Remote,
-    name: &ObjectName,
-    len: u64,
-) -> strongroom_remote::Result<Option<(SegmentHeader, Vec<u8>)>> {
-    let start = len.saturating_sub(TAIL_BYTES);
-    let Some(tail) = remote.read_range(name, start..len)? else {
-        return Ok(None);
-    };
-    let Ok(footer) = Footer::decode(&tail, len) else {
-        return Ok(None);
-    };
-    let offset = u64::from(footer.contents_offset);
-    let end = offset + u64::from(footer.contents_len);
-    let sealed = match offset.checked_sub(start) {
-        // It fits: the footer says so, and no object here is longer than a segment.
-        Some(from) => tail
-            .get(from as usize..(end - start) as usize)
-            .map(<[u8]>::to_vec),
-        None => remote.read_range(name, offset..end)?,
-    };
-    Ok(sealed.map(|sealed| (footer.header, sealed)))
-}
