@@ -482,15 +482,20 @@ mod tests {
                 store.lock().setting("where").unwrap(),
                 Some(b"here".to_vec())
             );
-            let one = store.reader().unwrap();
-            let other = store.reader().unwrap();
-            assert_eq!(one.setting("where").unwrap(), Some(b"here".to_vec()));
-            assert_eq!(other.setting("where").unwrap(), Some(b"here".to_vec()));
+            let read = || {
+                let reader = store.reader().unwrap();
+                assert_eq!(reader.setting("where").unwrap(), Some(b"here".to_vec()));
+                reader
+            };
+            let one = read();
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(read()));
+            });
             assert!(matches!(
                 store.lock().remove_inode(InodeId(1)),
                 Err(Error::ReadOnly)
             ));
-            drop((one, other));
+            drop(one);
             assert_eq!(store.integrity_check().unwrap(), [] as [String; 0]);
             assert!(
                 files() == before,
