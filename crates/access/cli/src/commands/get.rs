@@ -75,10 +75,12 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
             let result = if to_stdout {
                 getting.stream(&source.path, &mut io::stdout().lock())
             } else {
+                // It looks whether a signal came before its first step.
                 getting.source(source, &target, into)
             };
+            let is_whole = result.is_ok();
             getting.failures.note(result.about(source.shown()));
-            if interrupt::came() || getting.failures.stop() {
+            if (interrupt::came() && !is_whole) || getting.failures.stop() {
                 break;
             }
         }
