@@ -96,7 +96,7 @@ fn leads_inside(vault: &Vault, target: &[u8], source: &[u8]) -> bool {
         let found = vault.attributes(path, links).ok();
         found.filter(|found| found.kind == NodeKind::Directory)
     };
-    // What cannot be told here, the copy itself tells.
+    // An error is reported by the copy itself, which meets it too.
     let Some(top) = directory(source, Links::Stay) else {
         return false;
     };
@@ -284,7 +284,7 @@ fn copy_content(source: &File, copy: &File) -> Result<u64> {
     }
 }
 
-/// Ends a copy where its source ends, if that became shorter meanwhile; what came to the source meanwhile would be zeros in the copy.
+/// Ends a copy where its source ends, if the source became shorter meanwhile. Bytes that were appended to it meanwhile would be zeros in the copy.
 fn end_content(source: &File, copy: &File, copied: u64) -> Result<()> {
     Ok(copy.set_len(source.attributes()?.size.min(copied))?)
 }

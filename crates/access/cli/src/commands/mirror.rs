@@ -82,7 +82,7 @@ pub(super) fn is_in_the_way(now: NodeKind, wanted: NodeKind) -> bool {
 /// What is not removed.
 pub(super) struct Spared<'a> {
     patterns: &'a [Exclude],
-    /// The folder of the vault: who copies out of it does not mean to lose it.
+    /// The folder of the vault: a copy out of it must not remove it.
     vault: Option<Stat>,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn check_named(target: &Path, source: &Attributes) -> Result<PathBuf>
     Ok(target.to_owned())
 }
 
-/// Refuses a directory that is the folder `vault`: what is copied to it would replace, or with --delete remove, the files of the vault.
+/// Refuses a directory that is the folder `vault`: a copy would replace files of the vault, and --delete would remove them.
 pub(super) fn check_not_vault(directory: &Path, vault: &Path) -> Result<()> {
     let (Ok(there), Ok(vault)) = (fs::metadata(directory), fs::metadata(vault)) else {
         return Ok(());
