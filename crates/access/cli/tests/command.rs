@@ -82,6 +82,32 @@ fn trees_are_copied_in_inside_moved_found_removed_and_copied_out() {
     assert!(message.contains("into itself"), "{message}");
 }
 
+/// Goal: a copy whose target lies in its source is refused, whatever leads there. Failed before, of a link and of `..`: each directory that was
+/// made was copied, too, until a path was too long.
+#[test]
+fn a_copy_that_a_link_or_dots_lead_into_itself_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    place.keyed(&["mkdir", "-p", "v:/d/sub", "v:/x/d"]);
+    std::os::unix::fs::symlink("d/sub", place.path("way")).unwrap();
+    place.keyed(&["put", "way", "v:/"]);
+    for target in [":/way", ":/way/new", ":/x/../d", ":/x/../d/sub/new"] {
+        let message = place.keyed_fails(2, &["cp", "v:/d", target]);
+        assert!(message.contains("into itself"), "{target}: {message}");
+    }
+    let tree = "/\n├── d/\n│   └── sub/\n├── way -> d/sub\n└── x/\n    └── d/\n";
+    assert_eq!(place.keyed(&["tree", "v"]), tree);
+    // One that only has the same name is another.
+    place.keyed(&["cp", "v:/d", ":/x"]);
+    place.keyed(&["cp", "v:/d", ":/way/../../x/new"]);
+    assert_eq!(
+        place
+            .keyed(&["ls", "v:/x/d", "v:/x/new"])
+            .matches("sub")
+            .count(),
+        2
+    );
+}
+
 #[test]
 fn what_is_there_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
     let place = Place::new();

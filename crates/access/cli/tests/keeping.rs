@@ -471,6 +471,49 @@ fn an_interrupted_get_leaves_nothing_half_under_the_final_name() {
     place.keyed(&["verify", "--structure", "v"]);
 }
 
+/// Goal: a command that a signal ended before each of its sources had its turn does not end with 0: a script would go on and remove them.
+/// Method: the key comes through a pipe, so the signal comes when the command already watches for it, and before the first source. That
+/// one takes no step that looks for a signal: it is unchanged, or its hash is stored.
+/// Failed before: the sources behind it were left out, and the code was 0.
+#[test]
+fn a_signal_between_two_sources_is_no_success() {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        fs::write(place.path(name), name).unwrap();
+    }
+    place.keyed(&["put", "one", "two", "v:/"]);
+    place.keyed(&["hash", "v:/one", "v:/two"]);
+    fs::write(place.path("two"), "newer").unwrap();
+    let (pipe, mode) = (place.path("pipe"), Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+    for words in [
+        &["put", "one", "two", "v:/"][..],
+        &["hash", "v:/one", "v:/two"],
+    ] {
+        let child = place
+            .command(&[words, &["--key-file", "pipe"]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Waits until the command opens it, too.
+        let mut key = File::options().write(true).open(&pipe).unwrap();
+        signal(&child, Signal::TERM);
+        key.write_all(&fs::read(place.path("key")).unwrap())
+            .unwrap();
+        drop(key);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let ended = (output.status.signal(), said.contains("interrupted"));
+        assert_eq!(
+            ended,
+            (Some(Signal::TERM.as_raw()), true),
+            "{words:?}: {said}"
+        );
+    }
+    assert_eq!(place.keyed(&["cat", "v:/two"]), "two");
+}
+
 #[test]
 fn a_put_killed_while_it_reads_leaves_the_old_file_and_a_sound_vault() {
     let place = Place::new();

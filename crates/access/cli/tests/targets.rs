@@ -32,6 +32,43 @@ fn a_target_that_is_named_by_a_link_to_a_directory_is_that_directory() {
     assert!(place.path("disk/a").exists() && !place.path("disk/old").exists());
 }
 
+/// Goal: no `get` destroys the vault that it reads. Method: the vault lies in the target: the source has a directory of its name, then none;
+/// and the target is in the vault. Failed before: files of the vault were replaced, and --delete removed the vault.
+#[test]
+fn a_get_neither_deletes_the_vault_that_it_reads_nor_writes_into_it() {
+    let place = Place::empty();
+    fs::create_dir(place.path("h")).unwrap();
+    place.done(&["init", "h/v", "--key-file", "key"]);
+    fs::create_dir_all(place.path("t/v")).unwrap();
+    fs::write(place.path("t/v/metadata.db"), "an old copy").unwrap();
+    fs::write(place.path("t/a"), "a").unwrap();
+    place.keyed(&["put", "t", "h/v:/h"]);
+    let is_there = || {
+        assert_eq!(place.keyed(&["cat", "h/v:/h/a"]), "a");
+        place.keyed(&["verify", "--structure", "h/v"]);
+    };
+    let mirror = ["get", "--delete", "h/v:/h", "."];
+    let message = place.keyed_fails(2, &mirror);
+    assert!(message.contains("of the vault itself"), "{message}");
+    is_there();
+    place.keyed(&["rm", "-r", "h/v:/h/v"]);
+    fs::write(place.path("h/other"), "").unwrap();
+    place.keyed(&mirror);
+    assert!(place.path("h/a").exists() && !place.path("h/other").exists());
+    is_there();
+    for (source, target) in [
+        ("h/v:/h/a", "h/v"),
+        ("h/v:/h/a", "h/v/new"),
+        ("h/v:/", "h/v"),
+        ("h/v:/h", "h/v/segments"),
+    ] {
+        let message = place.keyed_fails(2, &["get", "--delete", source, target]);
+        assert!(message.contains("of the vault itself"), "{message}");
+        is_there();
+    }
+    assert!(!place.path("h/v/new").exists() && !place.path("h/v/a").exists());
+}
+
 /// Failed before: `get` replaced each of them; run by root, also `/dev/null`.
 #[test]
 fn a_named_target_that_is_a_device_a_pipe_or_a_link_to_one_stays() {

@@ -31,6 +31,7 @@ mod error;
 mod gate;
 mod holders;
 mod idle;
+mod ignored;
 mod in_use;
 mod inherited;
 mod invalidate;
@@ -55,6 +56,7 @@ mod xattrs;
 
 pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
+pub use ignored::ignores;
 pub use in_use::{Holder, InUse, Waiting};
 pub use invalidate::Invalidator;
 pub use mounted::{Beginning, Mounted};

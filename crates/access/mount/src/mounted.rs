@@ -19,7 +19,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender};
 use fuser::{Config, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use strongroom::filesystem::Filesystem;
 
@@ -28,6 +28,7 @@ use crate::counters::{Counters, RequestCounter, RequestCounts};
 use crate::detach::{Detach, OwnMount};
 use crate::error::MountError;
 use crate::gate::Gate;
+use crate::ignored::ignores;
 use crate::invalidate::{Invalidator, NotifierThread};
 use crate::notification::Kernel;
 use crate::options::MountOptions;
@@ -236,13 +237,14 @@ impl Mounted {
         }
     }
 
-    /// From now on SIGTERM and SIGINT end the mount: everything is made durable, also when files are
-    /// open, whose users then get an error.
+    /// From now on SIGTERM, SIGINT and SIGHUP end the mount: everything is made durable, also when files are
+    /// open, whose users then get an error. A SIGHUP that this process ignores, as below `nohup`, stays ignored.
     ///
     /// # Errors
     /// `Io` if the handlers cannot be installed.
     pub fn end_on_signals(&self) -> Result<(), MountError> {
-        let mut signals = Signals::new([SIGTERM, SIGINT])
+        let hangs_up = (!ignores(SIGHUP)).then_some(SIGHUP);
+        let mut signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(hangs_up))
             .map_err(MountError::io("installing signal handlers"))?;
         *self.core.signals.lock() = Some(signals.handle());
         let core = Arc::clone(&self.core);

@@ -139,9 +139,12 @@ fn a_mount_namespace_that_keeps_the_mount_is_named_and_nobody_has_to_wait_for_it
     assert!(daemon.child.wait().unwrap().success());
 }
 
+/// Failed before, of SIGHUP, which comes when the terminal of `mount -f` is closed: it killed the process, and the dead mount stayed.
 #[test]
 fn a_signal_ends_the_daemon_with_everything_durable_even_when_in_use() {
-    for signal in [Signal::TERM, Signal::INT] {
+    // Below `nohup` it stays ignored.
+    let hangs_up = (!strongroom_mount::ignores(Signal::HUP.as_raw())).then_some(Signal::HUP);
+    for signal in [Signal::TERM, Signal::INT].into_iter().chain(hangs_up) {
         let mut daemon = Daemon::start();
         let mut file = File::create(daemon.mount_point().join("file")).unwrap();
         file.write_all(b"accepted").unwrap();

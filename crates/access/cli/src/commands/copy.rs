@@ -7,7 +7,7 @@ use strongroom::filesystem::{
     Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,
     XattrMode,
 };
-use strongroom::{Error, FileOptions, Links, Vault};
+use strongroom::{Error, File, FileOptions, Links, Vault};
 
 use super::keep::LinkTable;
 use super::placing::{directory_of, has_parent, is_directory, place, place_dressed, place_link};
@@ -23,7 +23,7 @@ use crate::terminal::printable::show;
 pub(crate) fn copy(arguments: &Transfer) -> Result<()> {
     let mut links = LinkTable::new();
     each(arguments, |vault, source, target, mode| {
-        if is_inside(target, &source.path) {
+        if is_inside(target, &source.path) || leads_inside(vault, target, &source.path) {
             return Err(Failure::usage(format!(
                 "{}: a directory cannot be copied into itself",
                 show(target)
@@ -88,6 +88,34 @@ fn is_inside(path: &[u8], directory: &[u8]) -> bool {
             .collect()
     };
     names(path).starts_with(&names(directory))
+}
+
+/// Whether `target` lies in the directory `source`, by whatever links and `..` the path leads there: the copy would go on into itself.
+fn leads_inside(vault: &Vault, target: &[u8], source: &[u8]) -> bool {
+    let directory = |path: &[u8], links| {
+        let found = vault.attributes(path, links).ok();
+        found.filter(|found| found.kind == NodeKind::Directory)
+    };
+    // An error is reported by the copy itself, which meets it too.
+    let Some(top) = directory(source, Links::Stay) else {
+        return false;
+    };
+    let mut path = match directory(target, Links::Follow) {
+        Some(_) => target.to_vec(),
+        None => directory_of(target).to_vec(),
+    };
+    let mut below = None;
+    while let Some(found) = directory(&path, Links::Follow) {
+        if found.inode == top.inode {
+            return true;
+        }
+        if below.replace(found.inode) == Some(found.inode) {
+            // The root is its own parent.
+            return false;
+        }
+        path = join(&path, b"..");
+    }
+    false
 }
 
 /// A copy under way.
@@ -181,15 +209,8 @@ impl Copying<'_> {
         let (vault, options) = (self.vault, FileOptions::new().read());
         let source = vault.open_file(&step.path, options)?;
         let copy = vault.unnamed_file(directory_of(to), step.attributes.mode)?;
-        let mut offset = 0;
-        loop {
-            let count = source.copy_range(offset, &copy, offset, u64::MAX >> 1)?;
-            if count == 0 {
-                break;
-            }
-            offset += count;
-        }
-        copy.set_len(source.attributes()?.size)?;
+        let copied = copy_content(&source, &copy)?;
+        end_content(&source, &copy, copied)?;
         let inode = copy.set_attributes(&same(&step.attributes))?.inode;
         let xattrs = self.xattrs_of(step)?;
         if xattrs.is_empty() {
@@ -251,6 +272,23 @@ impl Copying<'_> {
     }
 }
 
+/// Copies from the beginning to the end of `source`; gives how many bytes.
+fn copy_content(source: &File, copy: &File) -> Result<u64> {
+    let mut copied = 0;
+    loop {
+        let count = source.copy_range(copied, copy, copied, u64::MAX >> 1)?;
+        if count == 0 {
+            return Ok(copied);
+        }
+        copied += count;
+    }
+}
+
+/// Ends a copy where its source ends, if the source became shorter meanwhile. Bytes that were appended to it meanwhile would be zeros in the copy.
+fn end_content(source: &File, copy: &File, copied: u64) -> Result<()> {
+    Ok(copy.set_len(source.attributes()?.size.min(copied))?)
+}
+
 fn same(attributes: &Attributes) -> SetAttributes {
     SetAttributes {
         mode: (attributes.kind != NodeKind::Symlink).then_some(attributes.mode),
@@ -265,6 +303,32 @@ fn same(attributes: &Attributes) -> SetAttributes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a copy has no zeros in place of what another program appends to the source meanwhile. Method: it appends between the two steps of
+    /// the copy. Failed before: the copy became as long as the source was by then.
+    #[test]
+    fn what_is_appended_to_a_file_while_it_is_copied_is_not_zeros_in_the_copy() {
+        let place = tempfile::tempdir().unwrap();
+        let created =
+            strongroom::Vault::create(place.path().join("v"), strongroom::CreateOptions::new())
+                .unwrap();
+        let vault = created.vault;
+        let (source, copy) = (
+            vault.unnamed_file(b"/", 0o600).unwrap(),
+            vault.unnamed_file(b"/", 0o600).unwrap(),
+        );
+        source.write_all_at(b"first", 0).unwrap();
+        let copied = copy_content(&source, &copy).unwrap();
+        source.write_all_at(b"later", 5).unwrap();
+        end_content(&source, &copy, copied).unwrap();
+        assert_eq!(copy.attributes().unwrap().size, 5);
+        // It became shorter.
+        source.set_len(2).unwrap();
+        end_content(&source, &copy, copied).unwrap();
+        assert_eq!(copy.attributes().unwrap().size, 2);
+        drop((source, copy));
+        vault.close().unwrap();
+    }
 
     #[test]
     fn a_path_is_inside_a_directory_by_whole_names() {

@@ -19,9 +19,9 @@ use strongroom::{Error, FileOptions, Links, Vault};
 use super::account::Account;
 use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
-use super::mirror::{self, is_in_the_way};
+use super::mirror::{self, Spared, is_in_the_way};
 use super::placing::beside;
-use super::targets::{Targets, check_named};
+use super::targets::{Targets, check_named, check_not_vault, check_outside};
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
@@ -75,10 +75,12 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
             let result = if to_stdout {
                 getting.stream(&source.path, &mut io::stdout().lock())
             } else {
+                // It looks whether a signal came before its first step.
                 getting.source(source, &target, into)
             };
+            let is_whole = result.is_ok();
             getting.failures.note(result.about(source.shown()));
-            if interrupt::came() || getting.failures.stop() {
+            if (interrupt::came() && !is_whole) || getting.failures.stop() {
                 break;
             }
         }
@@ -200,6 +202,7 @@ impl<'a> Getting<'a> {
         };
         let key = top.as_os_str().as_bytes();
         self.targets.take(key, &source.path)?;
+        check_outside(&top, self.vault.folder())?;
         let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
         let mut levels: Vec<Level> = Vec::new();
         while let Some(step) = walk.next() {
@@ -262,11 +265,14 @@ impl<'a> Getting<'a> {
             && self.copying.delete
             && is_in_the_way(now.kind, step.attributes.kind)
         {
-            let patterns = &self.copying.exclude;
-            mirror::remove_local(local, relative, patterns, &mut self.account.removed)?;
+            let spared = Spared::of(self.vault.folder(), &self.copying.exclude);
+            mirror::remove_local(local, relative, &spared, &mut self.account.removed)?;
         }
         match step.at {
-            At::Enter => make_directory(local),
+            At::Enter => {
+                check_not_vault(local, self.vault.folder())?;
+                make_directory(local)
+            }
             _ => self.node(step, local, there.as_ref()),
         }
     }
@@ -279,9 +285,9 @@ impl<'a> Getting<'a> {
         all: &HashSet<Vec<u8>>,
     ) -> Result<()> {
         if self.copying.delete {
-            let patterns = &self.copying.exclude;
+            let spared = Spared::of(self.vault.folder(), &self.copying.exclude);
             let removed = &mut self.account.removed;
-            mirror::remove_local_others(local, relative, all, patterns, removed)?;
+            mirror::remove_local_others(local, relative, all, &spared, removed)?;
         }
         self.leave_directory(step, local)
     }

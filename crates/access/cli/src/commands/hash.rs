@@ -35,13 +35,22 @@ pub(crate) fn hash(arguments: &Hash) -> Result<()> {
         progress: Progress::new(arguments.quiet),
         failures: Failures::default(),
     };
+    let mut is_told = false;
     let done = each(
         &arguments.places,
         &arguments.common.secret,
-        |vault, place| match interrupt::came() {
-            // It was told once.
-            true => Ok(()),
-            false => run.place(vault, place, arguments.at.as_deref()),
+        |vault, place| match (interrupt::came(), is_told) {
+            (true, true) => Ok(()),
+            // It came after the last step of the place before: then this one is missing.
+            (true, false) => {
+                is_told = true;
+                Err(interrupted())
+            }
+            (false, _) => {
+                let done = run.place(vault, place, arguments.at.as_deref());
+                is_told = done.is_err() && interrupt::came();
+                done
+            }
         },
     );
     drop(run.progress);

@@ -2,8 +2,8 @@
 //!
 //! Takes   a directory, and the names that its source has
 //! Gives   the number of removed nodes
-//! Never   removes a node that a pattern excludes, or a directory with such a node in it. Never follows a link, even if somebody
-//!         puts a link in the place of a directory meanwhile
+//! Never   removes a node that a pattern excludes, the folder of the vault itself, or a directory with such a node in it. Never follows
+//!         a link, even if somebody puts a link in the place of a directory meanwhile
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, stat, statat, unlinkat};
 use rustix::io::Errno;
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Vault};
@@ -20,7 +20,7 @@ use strongroom::{Error, Vault};
 use crate::arguments::location::join;
 use crate::arguments::pattern::{Exclude, excludes};
 use crate::commands::walk::{At, Step, Walk};
-use crate::terminal::failure::{About, Result};
+use crate::terminal::failure::{About, Result, tell};
 use crate::terminal::interrupt;
 use crate::terminal::printable::{show, show_path};
 
@@ -79,6 +79,25 @@ pub(super) fn is_in_the_way(now: NodeKind, wanted: NodeKind) -> bool {
     (now == NodeKind::Directory) != (wanted == NodeKind::Directory)
 }
 
+/// What is not removed.
+pub(super) struct Spared<'a> {
+    patterns: &'a [Exclude],
+    /// The folder of the vault: a copy out of it must not remove it.
+    vault: Option<Stat>,
+}
+
+impl<'a> Spared<'a> {
+    pub(super) fn of(vault: &Path, patterns: &'a [Exclude]) -> Self {
+        let vault = stat(vault).ok();
+        Self { patterns, vault }
+    }
+
+    fn is_vault(&self, found: &Stat) -> bool {
+        let vault = self.vault.as_ref();
+        vault.is_some_and(|vault| (vault.st_dev, vault.st_ino) == (found.st_dev, found.st_ino))
+    }
+}
+
 /// The place of a local node that is to be removed.
 struct Place {
     /// In the directory that holds it.
@@ -110,7 +129,7 @@ pub(super) fn remove_local_others(
     path: &Path,
     relative: &[u8],
     all: &HashSet<Vec<u8>>,
-    patterns: &[Exclude],
+    spared: &Spared<'_>,
     removed: &mut u64,
 ) -> Result<()> {
     let place = Place {
@@ -122,7 +141,7 @@ pub(super) fn remove_local_others(
     while let Some(name) = next_name(&mut entries, &place)? {
         if !all.contains(name.as_bytes()) {
             interrupt::check()?;
-            remove_in(fd(&entries)?, place.child(&name), patterns, removed)?;
+            remove_in(fd(&entries)?, place.child(&name), spared, removed)?;
         }
     }
     Ok(())
@@ -132,7 +151,7 @@ pub(super) fn remove_local_others(
 pub(super) fn remove_local(
     path: &Path,
     relative: &[u8],
-    patterns: &[Exclude],
+    spared: &Spared<'_>,
     removed: &mut u64,
 ) -> Result<()> {
     let place = Place {
@@ -140,22 +159,22 @@ pub(super) fn remove_local(
         path: path.to_owned(),
         relative: relative.to_vec(),
     };
-    remove_in(CWD, place, patterns, removed)
+    remove_in(CWD, place, spared, removed)
 }
 
 /// Every directory is opened in the one that holds it, and emptied by that: a link that takes its name meanwhile leads nowhere.
 fn remove_in(
     top: BorrowedFd<'_>,
     place: Place,
-    patterns: &[Exclude],
+    spared: &Spared<'_>,
     removed: &mut u64,
 ) -> Result<()> {
     let mut levels: Vec<Going> = Vec::new();
-    levels.extend(leave_or_enter(top, place, patterns, removed)?);
+    levels.extend(leave_or_enter(top, place, spared, removed)?);
     while let Some(level) = levels.last_mut() {
         if let Some(name) = next_name(&mut level.entries, &level.place)? {
             let (directory, place) = (fd(&level.entries)?, level.place.child(&name));
-            let entered = leave_or_enter(directory, place, patterns, removed)?;
+            let entered = leave_or_enter(directory, place, spared, removed)?;
             levels.extend(entered);
             continue;
         }
@@ -182,20 +201,27 @@ fn remove_in(
 fn leave_or_enter(
     parent: BorrowedFd<'_>,
     place: Place,
-    patterns: &[Exclude],
+    spared: &Spared<'_>,
     removed: &mut u64,
 ) -> Result<Option<Going>> {
     let shown = || show_path(&place.path);
     let found = statat(parent, &place.name, AtFlags::SYMLINK_NOFOLLOW);
     let found = found.map_err(io::Error::from).about(shown())?;
     let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-    if excludes(patterns, &place.relative, is_directory) {
+    if excludes(spared.patterns, &place.relative, is_directory) {
         return Ok(None);
     }
     if !is_directory {
         let gone = unlinkat(parent, &place.name, AtFlags::empty());
         gone.map_err(io::Error::from).about(shown())?;
         *removed += 1;
+        return Ok(None);
+    }
+    if spared.is_vault(&found) {
+        let shown = shown();
+        tell(&format!(
+            "strongroom: {shown}: not deleted: it is the folder of the vault"
+        ));
         return Ok(None);
     }
     let entries = open(parent, &place)?;
@@ -246,7 +272,8 @@ mod tests {
         fs::write(outside.join("file"), "stays").unwrap();
         std::os::unix::fs::symlink(&outside, &link).unwrap();
         let mut removed = 0;
-        let emptied = remove_local_others(&link, b"", &HashSet::new(), &[], &mut removed);
+        let none = Spared::of(&place.path().join("v"), &[]);
+        let emptied = remove_local_others(&link, b"", &HashSet::new(), &none, &mut removed);
         assert!(emptied.is_err() && removed == 0);
         assert!(outside.join("file").exists());
         // A link takes the name of a directory that was entered already: only the files of that directory go.
@@ -259,7 +286,7 @@ mod tests {
         };
         let top = rustix::fs::open(place.path().join("top"), OFlags::PATH, Mode::empty()).unwrap();
         let parent = std::os::fd::AsFd::as_fd(&top);
-        let going = leave_or_enter(parent, sub, &[], &mut removed).unwrap();
+        let going = leave_or_enter(parent, sub, &none, &mut removed).unwrap();
         let mut going = going.unwrap();
         fs::rename(place.path().join("top/sub"), place.path().join("moved")).unwrap();
         std::os::unix::fs::symlink(&outside, place.path().join("top/sub")).unwrap();
@@ -267,7 +294,7 @@ mod tests {
             .unwrap()
             .unwrap();
         let (directory, file) = (fd(&going.entries).unwrap(), going.place.child(&name));
-        remove_in(directory, file, &[], &mut removed).unwrap();
+        remove_in(directory, file, &none, &mut removed).unwrap();
         assert_eq!((name.as_os_str(), removed), (OsStr::new("goes"), 1));
         assert!(outside.join("file").exists() && !place.path().join("moved/goes").exists());
     }
@@ -285,7 +312,8 @@ mod tests {
         let patterns = [Exclude::parse("*.me").unwrap()];
         let remove = |patterns: &[Exclude]| {
             let mut removed = 0;
-            remove_local(&top, b"top", patterns, &mut removed).unwrap();
+            let spared = Spared::of(&place.path().join("v"), patterns);
+            remove_local(&top, b"top", &spared, &mut removed).unwrap();
             removed
         };
         assert_eq!(remove(&patterns), 3);

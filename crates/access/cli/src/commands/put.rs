@@ -69,9 +69,12 @@ pub(crate) fn put(arguments: &Put) -> Result<()> {
                 .progress
                 .count(move |totals| counted.iter().all(|one| count(one, &patterns, totals)));
             for source in &sources {
-                let result = putting.source(source, &target, into);
+                // A signal after the last step of the one before: then this one is missing.
+                let result = interrupt::check();
+                let result = result.and_then(|()| putting.source(source, &target, into));
+                let is_whole = result.is_ok();
                 putting.failures.note(result.about(show_path(source)));
-                if interrupt::came() || putting.failures.stop() {
+                if (interrupt::came() && !is_whole) || putting.failures.stop() {
                     break;
                 }
             }

@@ -1,5 +1,5 @@
-//! Refuses a target if copying to it would destroy something: the copy that the same command made of another source, or
-//! a local device or pipe that the user named.
+//! Refuses a target if copying to it would destroy something: the copy that the same command made of another source, a
+//! local device or pipe that the user named, or the vault itself.
 //!
 //! Takes   the target of each source, and the source
 //! Gives   nothing, or a refusal
@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use strongroom::filesystem::{Attributes, NodeKind};
@@ -54,4 +55,26 @@ pub(super) fn check_named(target: &Path, source: &Attributes) -> Result<PathBuf>
         return Err(Failure::new(ExitCode::Exists, message)).about(show_path(target));
     }
     Ok(target.to_owned())
+}
+
+/// Refuses a directory that is the folder `vault`: a copy would replace files of the vault, and --delete would remove them.
+pub(super) fn check_not_vault(directory: &Path, vault: &Path) -> Result<()> {
+    let (Ok(there), Ok(vault)) = (fs::metadata(directory), fs::metadata(vault)) else {
+        return Ok(());
+    };
+    if (there.dev(), there.ino()) != (vault.dev(), vault.ino()) {
+        return Ok(());
+    }
+    let message = "the target lies in the folder of the vault itself; choose another one";
+    Err(Failure::usage(message)).about(show_path(directory))
+}
+
+/// The same of a target that the user named, which may lie deeper.
+pub(super) fn check_outside(target: &Path, vault: &Path) -> Result<()> {
+    let parent = target.parent().filter(|one| !one.as_os_str().is_empty());
+    let there = fs::canonicalize(target);
+    let there = there.or_else(|_| fs::canonicalize(parent.unwrap_or(Path::new("."))));
+    let there = there.unwrap_or_default();
+    let mut all = there.ancestors();
+    all.try_for_each(|one| check_not_vault(one, vault))
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use strongroom::GoOn;
+use strongroom_mount::ignores;
 
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result};
@@ -23,7 +24,7 @@ pub(crate) fn watch() -> Result<Arc<AtomicUsize>> {
     let came = Arc::clone(CAME.get_or_init(Arc::default));
     let again = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if signal != SIGTERM && is_ignored(signal) {
+        if signal != SIGTERM && ignores(signal) {
             continue;
         }
         // In this order: the second handler arms the first one, for the next signal.
@@ -32,18 +33,6 @@ pub(crate) fn watch() -> Result<Arc<AtomicUsize>> {
         signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
     }
     Ok(came)
-}
-
-/// Whether this process ignores `signal`; where the system does not say, it does not.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read("/proc/self/status").unwrap_or_default();
-    // The name of the program is in it, whatever that is.
-    let status = String::from_utf8_lossy(&status);
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    mask.is_some_and(|mask| (mask >> (signal - 1)) & 1 == 1)
 }
 
 fn signal() -> Option<i32> {
