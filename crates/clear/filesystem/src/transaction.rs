@@ -274,6 +274,7 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         if drafted.has_new_content {
             state.stored_size = drafted.inode.size;
             state.stored_version = drafted.inode.content_version;
+            state.stored_reserved = state.reserved.clone();
             state.regions.clear();
         }
         if drafted.inode.nlink > 0 {
