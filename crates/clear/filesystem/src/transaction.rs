@@ -272,8 +272,7 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         // The list may have set or dropped it: whoever asks next asks the rows.
         state.has_capability = None;
         if drafted.has_new_content {
-            state.stored_size = drafted.inode.size;
-            state.stored_version = drafted.inode.content_version;
+            state.note_stored();
             state.regions.clear();
         }
         if drafted.inode.nlink > 0 {

@@ -96,12 +96,17 @@ impl NodeState {
             });
     }
 
+    /// The extents in the transaction are those of now: what goes with them follows. Call while no content is pending.
+    pub(crate) fn note_stored(&mut self) {
+        self.stored_size = self.inode.size;
+        self.stored_version = self.inode.content_version;
+        self.stored_reserved.clone_from(&self.reserved);
+    }
+
     /// The row a commit may write now: attributes of now, size of the stored content.
     pub(crate) fn row(&mut self) -> Inode {
         if !self.has_pending_content() {
-            self.stored_size = self.inode.size;
-            self.stored_version = self.inode.content_version;
-            self.stored_reserved.clone_from(&self.reserved);
+            self.note_stored();
         }
         let mut row = self.inode.clone();
         if row.kind == strongroom_metadata::NodeKind::File {

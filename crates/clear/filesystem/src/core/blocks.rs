@@ -117,6 +117,11 @@ impl Blocks {
         self.installed.load(Ordering::Acquire)
     }
 
+    /// Whether every segment file is to stay. Hold the writer where that is to last.
+    pub(crate) fn keeps_segments(&self) -> bool {
+        self.keepers.load(Ordering::Acquire) > 0
+    }
+
     /// This block did not open.
     pub(crate) fn suspect_block(&self, number: BlockNumber) {
         self.suspects.lock().blocks.insert(number);

@@ -296,10 +296,9 @@ fn splice(
     core.durability.fail_on_error(edited)?;
     core.content.end_reservation(&mut state, &range);
     state.inode.size = state.inode.size.max(range.end);
-    state.stored_size = state.inode.size;
     state.content_changed(core.now());
     // The extents are those of this version: a hash of the version before is not of them.                  [8.6]
-    state.stored_version = state.inode.content_version;
+    state.note_stored();
     core.content.list_dirty(to, &mut state);
     core.changed();
     Ok(Some(len))

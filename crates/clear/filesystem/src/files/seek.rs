@@ -23,7 +23,11 @@ impl Filesystem {
         }
         let node = self.core.node(inode)?;
         if !self.core.options.read_only {
-            drain_node(&self.core, &node, Reason::Namespace)?;
+            match drain_node(&self.core, &node, Reason::Namespace) {
+                // It stays pending, and who copies it away from a full disk asks this first.
+                Err(Error::NoSpace) => {}
+                drained => drained?,
+            }
         }
         let mut writer = self.core.store.lock();
         let mut state = node.lock();
@@ -38,7 +42,7 @@ impl Filesystem {
             return Err(Error::NoSuchOffset);
         }
         if state.has_pending_content() {
-            // Somebody writes right now. That everything is data is always a correct answer.
+            // Somebody writes right now, or there is no room to store it. That everything is data is always a correct answer.
             return Ok(if target == SeekTarget::Data {
                 offset
             } else {

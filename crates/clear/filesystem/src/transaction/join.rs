@@ -202,8 +202,10 @@ impl Joiner<'_, '_, '_> {
         let mut taken = BTreeSet::new();
         let mut others = Vec::new();
         for (id, _) in plan.nodes.iter().filter(|(_, one)| one.mine.is_none()) {
-            // Its node here has another birth, or lost its names and is still open somewhere.
-            let is_in_use = self.draft.writer.inode(id.0)?.is_some();
+            // Its node here has another birth, or lost its names and is still open somewhere. One that was made since the last
+            // commit has no row yet.
+            let in_memory = self.draft.core().content.nodes.find(id.0);
+            let is_in_use = in_memory.is_some() || self.draft.writer.inode(id.0)?.is_some();
             if is_in_use || !taken.insert(id.0) {
                 others.push(*id);
                 continue;

@@ -6,6 +6,7 @@
 //!
 //! Invariants
 //!  (1) A moved block has one row at every moment. Its old bytes stay until their segment is removed.
+//!  (2) While no segment may be removed, nothing is moved out of one but by hand: it would take room, and give none back.
 
 use strongroom_format::SegmentId;
 use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
@@ -63,6 +64,10 @@ pub(crate) fn compact_one(
     reclaiming: &mut Reclaiming,
     eagerness: Eagerness,
 ) -> Result<bool> {
+    // (2)
+    if core.blocks.keeps_segments() && !matches!(eagerness, Eagerness::ByHand { .. }) {
+        return Ok(false);
+    }
     let mut segments = core.store.lock().segments()?;
     segments.retain(|segment| {
         !has_no_file(&segment.id)

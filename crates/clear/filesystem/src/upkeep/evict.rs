@@ -11,8 +11,6 @@
 //!  (2) A segment that is away holds only content of files, so trees and names never need a remote.
 //!  (3) A note that another remote has the segment proves nothing: that remote may have lost it. [11.9.1]
 
-use std::sync::atomic::Ordering;
-
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
     BlockNumber, Published, Reads, Segment, SegmentState, Transaction, has_no_file,
@@ -152,7 +150,7 @@ fn mark_away(core: &Core, chosen: Vec<(Segment, ShownSegment)>) -> Result<Vec<Se
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     // Whoever wants files to stay takes the writer first.
-    if core.blocks.keepers.load(Ordering::Acquire) > 0 {
+    if core.blocks.keeps_segments() {
         return Ok(Vec::new());
     }
     let mut marked = Vec::new();
@@ -206,7 +204,7 @@ fn unlink(core: &Core, marked: &[Segment]) -> Result<Vec<SegmentId>> {
         if now.is_none_or(|now| now.state != SegmentState::Away) {
             continue;
         }
-        if core.blocks.keepers.load(Ordering::Acquire) > 0 {
+        if core.blocks.keeps_segments() {
             writer.set_segment_state(row.number, SegmentState::Finished)?;
             core.changed();
             continue;

@@ -116,7 +116,7 @@ pub(crate) fn bound_waste_early(core: &Core, is_due: &dyn Fn() -> bool) -> Resul
         core.room.least_taken.store(0, Ordering::Relaxed);
     }
     bound_waste(core, &|| !wastes_early(core) || is_due())?;
-    Ok(wastes_early(core))
+    Ok(wastes_early(core) && !core.blocks.keeps_segments())
 }
 
 /// Bytes of segments, with what is to go into them.
@@ -130,10 +130,10 @@ fn free_bytes(core: &Core) -> u64 {
     core.options.thresholds.waste_bytes_max >> FREE_SHIFT
 }
 
-/// Whether a caller has to reclaim before it writes `len` bytes. (2)
+/// Whether a caller has to reclaim before it writes `len` bytes. Not while no segment may go. (2)
 fn must_reclaim(core: &Core, len: u64) -> bool {
     let least_taken = &core.room.least_taken;
-    if !wastes(core, 0) {
+    if core.blocks.keeps_segments() || !wastes(core, 0) {
         least_taken.store(0, Ordering::Relaxed);
         return false;
     }
@@ -159,15 +159,15 @@ fn help(core: &Core, len: u64) -> Result<()> {
     bound_waste(core, &enough)
 }
 
-/// Reclaims until there is `enough`, the rows of removed content first. Take no locks.
+/// Reclaims until there is `enough`, the rows of removed content first; later, if no segment may go now. Take no locks.
 fn bound_waste(core: &Core, enough: &dyn Fn() -> bool) -> Result<()> {
-    if core.options.read_only || enough() {
+    if core.options.read_only || core.blocks.keeps_segments() || enough() {
         return Ok(());
     }
     // Only finished segments can be compacted.
     finish(core)?;
     let reclaimed = reclaim_until(core, Eagerness::Bound, enough);
-    if !matches!(reclaimed, Ok(true)) {
+    if !matches!(reclaimed, Ok(true)) && !core.blocks.keeps_segments() {
         // Blocks that do not open, or a disk without room to move any: tried again once there is more.
         let (_, waste) = core.store.segment_bytes();
         let stuck = &core.room.stuck_bytes;

@@ -11,8 +11,6 @@
 //!  (2) A block that a snapshot needs has a reference and counts in `live_bytes`, so its segment is not empty. While a
 //!      backup runs (`keepers`, `damage/backup.rs`) no segment is unlinked.
 
-use std::sync::atomic::Ordering;
-
 use strongroom_crypto::BlockSealer;
 use strongroom_crypto::record::{padded_len, record_len};
 use strongroom_format::index::encode_contents;
@@ -246,7 +244,7 @@ fn unlink(core: &Core, segment: &Segment) -> Result<Option<RemovedFile>> {
     let _gate = core.mutate()?;
     let _placing = core.blocks.placing.write();
     let writer = core.store.lock();
-    if core.blocks.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
+    if core.blocks.keeps_segments() || !is_going(&writer, segment)? {
         return Ok(None);
     }
     let removed = &core.room.removed;

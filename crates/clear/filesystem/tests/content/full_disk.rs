@@ -1,4 +1,4 @@
-//! A disk that is really full while a vault is opened.
+//! A disk that is really full while a vault is opened, or asked.
 //!
 //! It needs the right to mount a small file system in memory; without it the test reports that and ends.
 
@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use strongroom_filesystem::SeekTarget;
 
 use crate::support::{Lab, ROOT};
 use crate::{all, pattern};
@@ -84,4 +85,38 @@ fn a_vault_opens_on_a_full_disk_with_a_segment_to_end() {
         left.iter().any(has_grown),
         "what had to wait is done when there is room"
     );
+}
+
+/// Goal: where a file holds data is told on a full disk too, for who copies it away asks that first. Method: content that there is no room
+/// to store.
+/// Failed before: the question was refused for want of room.
+#[test]
+fn a_full_disk_refuses_no_question_for_data() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    lab.write(file, 0, &pattern(1, 1 << 20)).expect("writes");
+    lab.sync().expect("durable");
+    let folder = lab.path().join("segments");
+    let left = segments(&folder);
+    let Some(disk) = SmallDisk::mount(&folder) else {
+        eprintln!("skipped: mounting is not permitted here");
+        return;
+    };
+    for (path, bytes) in &left {
+        fs::create_dir_all(path.parent().expect("in a folder")).expect("made");
+        fs::write(path, bytes).expect("written");
+    }
+    let filler = disk.fill();
+    lab.crash();
+    let content = pattern(2, 1 << 20);
+    lab.write(file, 0, &content).expect("taken");
+    for (target, found) in [(SeekTarget::Data, 0), (SeekTarget::Hole, 1 << 20)] {
+        assert_eq!(lab.seek(file, 0, target).expect("told"), found);
+    }
+    assert!(all(&lab, file) == content);
+    fs::remove_file(filler).expect("removed");
+    lab.sync().expect("there is room");
+    // It looks at its segments once more.
+    drop(lab);
+    drop(disk);
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use strongroom_filesystem::{Caller, Error, Filesystem, InodeId, NodeKind, Watcher, Work};
 
-use crate::support::{Lab, ROOT, assert_refused, superuser};
+use crate::support::{Lab, ROOT, allocated, assert_refused, superuser};
 use crate::{all, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -74,6 +74,34 @@ fn segments_with_little_life_make_room_before_anything_is_refused() {
         remove(&lab, &format!("old{index}"));
     }
     put(&lab, "new", &pattern(100, 50 << 20)).expect("what was removed makes room");
+    for index in (0..60).filter(|index| index % 3 == 0) {
+        let file = lab.find(ROOT, &format!("old{index}")).expect("there");
+        assert!(all(&lab, file) == pattern(index, 1 << 20), "old{index}");
+    }
+}
+
+/// Goal: while every segment stays, as during a backup, a full disk is not filled further by moving what lives. Method: somebody wants
+/// room, and the background has its turn; once segments may go, what was removed makes room.
+/// Failed before: what lived was moved out of one segment after the other, of which none could go, into the room that is kept free.
+#[test]
+fn nothing_is_moved_for_room_while_every_segment_stays() {
+    let lab = Lab::new();
+    for index in 0..60 {
+        put(&lab, &format!("old{index}"), &pattern(index, 1 << 20)).expect("there is room");
+    }
+    lab.tick().expect("ends what is full");
+    let kept = lab.keep_segments();
+    for index in (0..60).filter(|index| index % 3 != 0) {
+        remove(&lab, &format!("old{index}"));
+    }
+    let before = allocated(lab.path());
+    lab.put_on_disk_of(before + 40 * MIB);
+    assert_refused!(put(&lab, "new", &pattern(100, 1 << 20)), Error::NoSpace);
+    lab.tick().expect("has nothing to reclaim");
+    let after = allocated(lab.path());
+    assert!(after < before + 8 * MIB, "{before} {after}");
+    drop(kept);
+    put(&lab, "new", &pattern(100, 1 << 20)).expect("what was removed makes room");
     for index in (0..60).filter(|index| index % 3 == 0) {
         let file = lab.find(ROOT, &format!("old{index}")).expect("there");
         assert!(all(&lab, file) == pattern(index, 1 << 20), "old{index}");

@@ -146,6 +146,28 @@ fn new_nodes_get_different_numbers() {
     assert_eq!(lab.names(ROOT), ["a", "b", "c", "d", "file"]);
 }
 
+/// Goal: a node that a plan brings takes the place of none that was made since the last commit. Method: both have one number, as where the
+/// other device has a copy of this folder, and the one that is here has no row yet. Failed before: both names led to one node, which
+/// had what the plan brought, and what was written here was gone.
+#[test]
+fn a_new_node_spares_one_that_has_no_row_yet() {
+    let lab = Lab::new();
+    lab.sync().unwrap();
+    let made = lab.file(ROOT, "made");
+    lab.write(made, 0, b"mine").unwrap();
+    let link = Body::Symlink(b"there".to_vec());
+    join(&lab, &bringing(&lab, &[((made, 7), "brought", link)])).unwrap();
+    let brought = lab.find(ROOT, "brought").unwrap();
+    assert_ne!(brought, made);
+    assert_eq!(lab.read_link(brought).unwrap(), b"there");
+    assert_eq!(lab.find(ROOT, "made").unwrap(), made);
+    assert_eq!(lab.stat(made).kind, NodeKind::File);
+    let mut bytes = [0; 8];
+    assert_eq!(lab.read(made, 0, &mut bytes).unwrap(), 4);
+    assert_eq!(&bytes[..4], b"mine");
+    assert_eq!(lab.names(ROOT), ["brought", "made"]);
+}
+
 /// Goal: a name that nothing here can have is refused, and nothing of the plan is carried out. Method: each such name beside a good one; what
 /// another device publishes has not passed through a call that checks names here. `.history` is where the root shows snapshots.
 #[test]
