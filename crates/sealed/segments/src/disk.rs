@@ -40,8 +40,8 @@ pub(crate) struct Disk {
     root: HeldFolder,
     access: Access,
     transfer: Transfer,
-    /// Who puts a file into the folder of that first byte, which must be alone there.
-    replacing: [Mutex<()>; 256],
+    /// Who puts a file into the folder of that first byte, which must be alone there. Says whether the folder's own name is durable.
+    replacing: [Mutex<bool>; 256],
     #[cfg(test)]
     pub(crate) faults: Arc<faults::Faults>,
 }
@@ -83,7 +83,7 @@ impl Disk {
             root,
             access,
             transfer: Transfer::Buffered,
-            replacing: [const { Mutex::new(()) }; 256],
+            replacing: [const { Mutex::new(false) }; 256],
             #[cfg(test)]
             faults: Arc::default(),
         };
@@ -208,11 +208,14 @@ impl Disk {
     /// Puts a file with those bytes in the place of that of `id`, durably.
     pub(crate) fn replace(&self, id: SegmentId, bytes: &[u8]) -> io::Result<()> {
         let name = name::folder_name(id.0[0]);
-        if self.root.make_folder(&name)? {
-            self.root.sync()?;
+        let mut is_durable = self.replacing[usize::from(id.0[0])].lock();
+        self.root.make_folder(&name)?;
+        if !*is_durable {
+            // Also of one that was there: an append that nobody has synced, or a run that was killed, may have made it.
+            self.sync_folder(Folder::Root)?;
+            *is_durable = true;
         }
         let folder = self.root.folder(&name)?;
-        let _alone = self.replacing[usize::from(id.0[0])].lock();
         // Of an earlier one that was cut off.
         folder.remove_unfinished()?;
         Ok(folder.replace(&name::file_name(id), bytes)?)
@@ -297,6 +300,8 @@ impl SegmentFile {
 
     /// The same of a file from `open_cached`: what is read stays in the page cache.
     pub(crate) fn read_keeping(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        #[cfg(test)]
+        self.faults.strike(faults::Call::Read)?;
         let mut done = 0;
         while done < buffer.len() {
             let count = match self.read_some(&mut buffer[done..], offset + done as u64) {
@@ -455,6 +460,7 @@ pub(crate) mod faults {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Call {
+        Read,
         Write,
         Sync,
     }

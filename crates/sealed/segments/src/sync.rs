@@ -186,7 +186,7 @@ mod tests {
     use std::thread;
 
     use rustix::io::Errno;
-    use strongroom_format::Epoch;
+    use strongroom_format::{Epoch, SegmentId};
 
     use crate::Error;
     use crate::disk::faults::Call;
@@ -341,5 +341,22 @@ mod tests {
         });
         store.sync_removals().expect("synced");
         assert_eq!(store.counters().directory_syncs, before + 2);
+    }
+
+    /// Goal: a file that is put in place is durable with the name of its folder, whoever made that. Method: the sync fails.
+    /// Failed before: a folder that an append had made, and nobody had synced, was taken for durable.
+    #[test]
+    fn a_file_that_is_put_in_place_waits_for_the_name_of_its_folder() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let appended = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
+        let id = SegmentId([appended.segment.0[0]; 16]);
+        store.disk.faults.plan(Call::Sync, 0, Errno::IO);
+        let put = store.replace(id, &[7; 4096]);
+        assert!(matches!(put, Err(Error::Io(_))), "{put:?}");
+        store.replace(id, &[7; 4096]).expect("put there");
+        // Once is enough.
+        store.disk.faults.plan(Call::Sync, 0, Errno::IO);
+        store.replace(id, &[8; 4096]).expect("put there");
     }
 }

@@ -17,7 +17,7 @@ use strongroom_format::index::encode_contents;
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::segment::FOOTER_BYTES;
 use strongroom_format::{Kind, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, Transaction};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, Transaction, has_no_file};
 use strongroom_segments::RemovedFile;
 
 use crate::Result;
@@ -56,11 +56,35 @@ pub(crate) fn note_finished(core: &Core, id: SegmentId, sequence: u64) -> Result
     core.blocks.segments.sync(sequence)?;
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
-    if let Some(segment) = writer.segment_by_id(&id)? {
+    let row = writer.segment_by_id(&id)?;
+    // Another thread may have noted it, and what became of the segment since.
+    if let Some(segment) = row.filter(|row| row.state == SegmentState::Open) {
         writer.set_segment_state(segment.number, SegmentState::Finished)?;
         core.changed();
     }
     Ok(())
+}
+
+/// Ends every segment that has no end, but the one that batches go to now: one that could not be ended in its turn, as on a full disk, and
+/// one that another thread is ending at this moment.
+pub(crate) fn end_left(core: &Core) -> Result<()> {
+    let rows = core.store.lock().segments()?;
+    // Asked behind the rows: what is open and among them stays, and what begins later is not among them.
+    for id in left_without_end(&rows, core.blocks.segments.open_segment()) {
+        let _doing = core.options.doing(Work::Rollover);
+        let ended = end_segment(core, &core.blocks.sealers.sealing(), id)?;
+        // Without a sequence it has its end, which that other thread may not have synced yet; or its file is lost.
+        note_finished(core, id, ended.unwrap_or(u64::MAX))?;
+    }
+    Ok(())
+}
+
+/// Those of `rows` that have a file without an end, and are not `open`.
+fn left_without_end(rows: &[Segment], open: Option<SegmentId>) -> Vec<SegmentId> {
+    let is_left = |row: &&Segment| {
+        row.state == SegmentState::Open && Some(row.id) != open && !has_no_file(&row.id)
+    };
+    rows.iter().filter(is_left).map(|row| row.id).collect()
 }
 
 /// The sealed table of contents. Empty where it would be longer than a record or its room may be, or where the segment
@@ -274,4 +298,38 @@ fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
 fn is_going(writer: &Transaction<'_>, segment: &Segment) -> Result<bool> {
     let now = writer.segment_by_id(&segment.id)?;
     Ok(now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving))
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_format::Epoch;
+    use strongroom_metadata::{LOST_SEGMENT, SegmentNumber};
+
+    use super::*;
+
+    /// Goal: no segment that a push needs stays without an end. Failed before: only the open one was ended, and those that were noted for it;
+    /// the note of one that could not be ended was gone, and a push left the segment out.
+    #[test]
+    fn every_segment_without_an_end_is_ended_but_the_open_one() {
+        let row = |name: SegmentId, state| Segment {
+            number: SegmentNumber(1),
+            id: name,
+            epoch: Epoch(0),
+            state,
+            live_bytes: 1,
+            total_bytes: 1,
+            committed_len: 8192,
+        };
+        let id = |byte| SegmentId([byte; 16]);
+        let rows = [
+            row(LOST_SEGMENT, SegmentState::Open),
+            row(id(1), SegmentState::Finished),
+            row(id(2), SegmentState::Open),
+            row(id(3), SegmentState::Open),
+            row(id(4), SegmentState::Leaving),
+            row(id(5), SegmentState::Away),
+        ];
+        assert_eq!(left_without_end(&rows, Some(id(3))), [id(2)]);
+        assert_eq!(left_without_end(&rows, None), [id(2), id(3)]);
+    }
 }

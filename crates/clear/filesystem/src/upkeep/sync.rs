@@ -14,7 +14,7 @@ use crate::drain::drains::{drain_all, drain_node};
 use crate::trees::give_back::give_all_back;
 use crate::upkeep::compact::{Eagerness, compact_one, reclaim};
 use crate::upkeep::room::with_room;
-use crate::upkeep::space::{finish_segment, settle};
+use crate::upkeep::space::{end_left, finish_segment, settle};
 use crate::upkeep::urgent::finish;
 use crate::{Filesystem, Result};
 
@@ -103,6 +103,7 @@ impl Filesystem {
         }
         // One that filled up is not finished yet.
         finish(core)?;
+        end_left(core)?;
         self.sync()
     }
 
