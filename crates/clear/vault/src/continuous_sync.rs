@@ -1514,7 +1514,7 @@ mod tests {
         assert_eq!(scene.events(), ["stick recovered", "stick 0 down 1 up"]);
     }
 
-    /// Takes the thread of a client down with the first change that it is told of once it is armed.
+    /// Panics at the first change that it hears of once it is armed: so the client that made the change gets no answer.
     struct Fatal(AtomicBool);
 
     impl Observer for Fatal {
@@ -1527,7 +1527,7 @@ mod tests {
     }
 
     /// Goal: an owner that goes over a request ends no sync that can go on through the next one. Method: the request that begins a push has no
-    /// answer, and may have been carried out; who asks next finds an owner again.
+    /// answer, and may have been carried out; the next request finds an owner again.
     /// Failed before: the sync ended for good, with the error of that one request.
     #[test]
     fn an_owner_that_goes_over_a_request_does_not_end_the_sync() {

@@ -251,7 +251,7 @@ fn begin(shared: &Arc<Shared>, stream: UnixStream) {
 
 /// The same; `copy`: a second descriptor of it, or why there is none.
 fn begin_with(shared: &Arc<Shared>, mut stream: UnixStream, copy: std::io::Result<UnixStream>) {
-    // Without a descriptor or a thread for it this owner is full: who is hung up on takes it for gone.
+    // Without a descriptor or a thread for it this owner is full. A client that it hangs up on takes it for gone.
     let Ok(copy) = copy else {
         return refuse(&mut stream);
     };
