@@ -74,10 +74,11 @@ fn names(core: &Core) -> Result<Vec<Vec<u8>>> {
     for tag in all.iter().flat_map(|one| &one.body.tags) {
         *tags.entry(format!("t:{tag}")).or_insert(0) += 1;
     }
-    // What names several revisions names none; `*` in a tag would.
+    // What names several revisions names none; `*` in a tag would. A space at the end is no part of a selector.
+    let is_name = |tag: &str| !tag.contains('*') && tag.len() <= 255 && tag.trim_end() == tag;
     let mut tags: Vec<String> = tags
         .into_iter()
-        .filter(|(tag, count)| *count == 1 && !tag.contains('*') && tag.len() <= 255)
+        .filter(|(tag, count)| *count == 1 && is_name(tag))
         .map(|(tag, _)| tag)
         .collect();
     tags.sort_unstable();

@@ -379,8 +379,12 @@ impl Running {
                     }
                 }
                 Err(Error::RemoteStopped) => {}
-                Err(error @ (Error::Closed | Error::OwnerGone)) => return Err(error),
+                Err(Error::Closed) => return Err(Error::Closed),
                 Err(error) => {
+                    if matches!(error, Error::OwnerGone) {
+                        // It went over a request. This one goes to the next owner, which this process may become; without one it ends.
+                        vault.changes_mark()?;
+                    }
                     (place.remote, place.follower, place.looked) = (None, None, None);
                     place.limit_mark = 0;
                     let again_in = Duration::from_secs(1 << place.failures.min(6)).min(PAUSE_MAX);
@@ -526,7 +530,7 @@ mod tests {
     use std::fs;
     use std::ops::Range;
     use std::path::{Path, PathBuf};
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::sync::mpsc::TryRecvError;
 
     use parking_lot::Mutex;
@@ -537,9 +541,10 @@ mod tests {
 
     use super::*;
     use crate::clock::Moment;
+    use crate::observer::{Change, Observer};
     use crate::prune::Pruning;
     use crate::remote_log::Look;
-    use crate::{CLONED_FROM, CloneOptions, CreateOptions, FileOptions, OpenOptions};
+    use crate::{CLONED_FROM, CloneOptions, CreateOptions, FileOptions, OpenOptions, SecretSource};
 
     /// What was asked of a remote.
     #[derive(Debug, Default)]
@@ -1505,6 +1510,46 @@ mod tests {
             "{events:?}"
         );
         fs::rename(&away, scene.remote()).unwrap();
+        scene.look(0);
+        assert_eq!(scene.events(), ["stick recovered", "stick 0 down 1 up"]);
+    }
+
+    /// Panics at the first change that it hears of once it is armed: so the client that made the change gets no answer.
+    struct Fatal(AtomicBool);
+
+    impl Observer for Fatal {
+        fn changed(&self, _: &Change) {
+            assert!(
+                !self.0.swap(false, Ordering::AcqRel),
+                "the client shall have no answer"
+            );
+        }
+    }
+
+    /// Goal: an owner that goes over a request ends no sync that can go on through the next one. Method: the request that begins a push has no
+    /// answer, and may have been carried out; the next request finds an owner again.
+    /// Failed before: the sync ended for good, with the error of that one request.
+    #[test]
+    fn an_owner_that_goes_over_a_request_does_not_end_the_sync() {
+        let mut scene = Scene::new();
+        let owner = scene.devices[0].vault.clone();
+        let secret = scene.secret.clone();
+        let source: SecretSource = Arc::new(move || Ok(secret.clone()));
+        let client = Vault::open_or_connect(owner.folder(), source, OpenOptions::default());
+        scene.devices[0].vault = client.unwrap();
+        scene.look(0);
+        scene.events();
+        let fatal = Arc::new(Fatal(AtomicBool::new(false)));
+        let _told = owner.subscribe(Arc::clone(&fatal) as Arc<dyn Observer>);
+        owner.write("/letter", "dear").unwrap();
+        fatal.0.store(true, Ordering::Release);
+        scene.look(0);
+        assert!(!fatal.0.load(Ordering::Acquire));
+        let events = scene.events();
+        assert!(
+            matches!(&events[..], [one] if one.starts_with("stick failed: ")),
+            "{events:?}"
+        );
         scene.look(0);
         assert_eq!(scene.events(), ["stick recovered", "stick 0 down 1 up"]);
     }

@@ -373,6 +373,8 @@ impl Folder {
 
     /// Makes the names in the folder durable.
     pub(crate) fn sync(&self) -> Result<()> {
+        #[cfg(test)]
+        refusal::strike(refusal::SYNC)?;
         let synced = self.hold().and_then(|held| held.sync());
         synced.map_err(below("syncing the vault folder"))
     }
@@ -474,7 +476,7 @@ impl Prepared {
     }
 }
 
-/// Refuses the replacement of a file, for tests: names cannot be foreseen, so nothing can be put in their way.
+/// Refuses the replacement of a file or the sync of a folder, for tests: names cannot be foreseen, so nothing can be put in their way.
 #[cfg(test)]
 pub(crate) mod refusal {
     use std::cell::Cell;
@@ -487,6 +489,9 @@ pub(crate) mod refusal {
 
     /// What stands for every file that would take another one's place.
     pub(crate) const IN_PLACE: &str = "in place";
+
+    /// What stands for the sync of a folder.
+    pub(crate) const SYNC: &str = "sync";
 
     /// The file of this name is not replaced by this thread from now on.
     pub(crate) fn set(name: Option<&'static str>) {

@@ -194,8 +194,15 @@ impl Snapshots<'_> {
         let first = usize::try_from(after.saturating_sub(FIRST_COOKIE - 1)).unwrap_or(usize::MAX);
         let mut listed = Vec::new();
         let names = names.map_err(shown)?.into_iter();
-        for (name, cookie) in names.zip(FIRST_COOKIE..).skip(first).take(limit) {
-            let attributes = self.lookup_root(&name)?;
+        for (name, cookie) in names.zip(FIRST_COOKIE..).skip(first) {
+            if listed.len() == limit {
+                break;
+            }
+            let attributes = match self.lookup_root(&name) {
+                // Somebody has removed that one meanwhile; the others are there.
+                Err(Error::NotFound) => continue,
+                found => found?,
+            };
             let inode = attributes.inode;
             if listing != Listing::WithReferences {
                 self.forget(inode, 1);

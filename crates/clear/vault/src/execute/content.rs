@@ -40,14 +40,18 @@ pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<O
         _ => return Err(Error::File(filesystem::Error::NotSupported)),
     }
     let inode = node.inode();
+    // First: a session that has too many open files empties none.
+    let handle = session.keep(node, opening)?;
     if opening.truncate {
         let set = SetAttributes {
             size: Some(0),
             ..SetAttributes::default()
         };
-        set_attributes(session, inode, &set)?;
+        if let Err(error) = set_attributes(session, inode, &set) {
+            session.close(handle);
+            return Err(error);
+        }
     }
-    let handle = session.keep(node, opening)?;
     opened(session, handle, inode)
 }
 
@@ -280,6 +284,7 @@ mod tests {
     use strongroom_filesystem::{Caller, Checks, XattrMode};
 
     use super::*;
+    use crate::limits::HANDLES_MAX;
     use crate::owner::port::Port;
     use crate::request::Access;
     use crate::{CreateOptions, Vault};
@@ -293,6 +298,39 @@ mod tests {
             groups: Vec::new(),
             checks: Checks::Above,
         }
+    }
+
+    /// Goal: an opening that fails changes nothing. Method: a session with as many open files as it may have opens one more, to empty it.
+    /// Failed before: the opening was refused, and the file was empty.
+    #[test]
+    fn a_file_that_cannot_be_opened_is_not_emptied() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = vault.unwrap().vault;
+        vault.write("/file", b"content").unwrap();
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let shared = Arc::clone(&owner.session.vault);
+        let session = Session::new(shared, user(0), Access::ReadWrite);
+        let reads = Opening {
+            read: true,
+            ..Opening::default()
+        };
+        for _ in 0..HANDLES_MAX {
+            open(&session, b"/file", reads).unwrap();
+        }
+        let empties = Opening {
+            write: true,
+            truncate: true,
+            ..Opening::default()
+        };
+        let refused = open(&session, b"/file", empties);
+        assert!(
+            matches!(refused, Err(Error::TooManyOpenFiles)),
+            "{refused:?}"
+        );
+        assert_eq!(vault.read("/file").unwrap(), b"content");
     }
 
     /// Goal: whoever is not the superuser takes privileges from a file by a copy into it, as by a write. Method: sessions of both.

@@ -82,12 +82,12 @@ enum Greeted {
     Session(Connection, u64),
     /// It went before it answered, or knows the session no more.
     Gone,
-    /// It serves as many connections as it can.
+    /// It serves as many connections as it can now.
     Full,
 }
 
 impl Client {
-    /// Connects to the owner of `folder`; `None` if nobody listens.
+    /// Connects to the owner of `folder`; `None` if nobody listens, or it can take no more connections now.
     pub(crate) fn connect(
         folder: &Folder,
         access: Access,
@@ -104,8 +104,8 @@ impl Client {
         };
         let (connection, session) = match greet(stream, &greeting)? {
             Greeted::Session(connection, session) => (connection, session),
-            Greeted::Gone => return Ok(None),
-            Greeted::Full => return Err(Error::OwnerUnreachable),
+            // One that is full may have room when it is asked again.
+            Greeted::Gone | Greeted::Full => return Ok(None),
         };
         Ok(Some(Self {
             folder: folder.clone(),

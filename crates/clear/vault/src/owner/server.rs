@@ -244,20 +244,24 @@ fn accept(shared: &Arc<Shared>, woken: &UnixStream) {
 }
 
 /// Gives a connection its thread.
-fn begin(shared: &Arc<Shared>, mut stream: UnixStream) {
-    let Ok(copy) = stream.try_clone() else { return };
+fn begin(shared: &Arc<Shared>, stream: UnixStream) {
+    let copy = stream.try_clone();
+    begin_with(shared, stream, copy);
+}
+
+/// The same; `copy`: a second descriptor of it, or why there is none.
+fn begin_with(shared: &Arc<Shared>, mut stream: UnixStream, copy: std::io::Result<UnixStream>) {
+    // Without a descriptor or a thread for it this owner is full. A client that it hangs up on takes it for gone.
+    let Ok(copy) = copy else {
+        return refuse(&mut stream);
+    };
     let number = {
         let mut clients = shared.clients.lock();
         if clients.leaving {
             return;
         }
         if clients.streams.len() >= CONNECTIONS_MAX {
-            let mut frame = Vec::new();
-            if frame::encode(&mut frame, &Welcome::Full).is_ok() {
-                // The client waits; if it has gone instead, nobody is left to tell.
-                let _ = stream.write(&frame);
-            }
-            return;
+            return refuse(&mut stream);
         }
         clients.next += 1;
         let number = clients.next;
@@ -279,7 +283,19 @@ fn begin(shared: &Arc<Shared>, mut stream: UnixStream) {
         Ok(thread) => {
             shared.clients.lock().threads.insert(number, thread);
         }
-        Err(_) => drop(Connection { shared, number }),
+        Err(_) => {
+            let copy = shared.clients.lock().streams.remove(&number);
+            copy.into_iter().for_each(|mut copy| refuse(&mut copy));
+        }
+    }
+}
+
+/// Says that no further connection can be served now.
+fn refuse(stream: &mut UnixStream) {
+    let mut frame = Vec::new();
+    if frame::encode(&mut frame, &Welcome::Full).is_ok() {
+        // The client waits; if it has gone instead, nobody is left to tell.
+        let _ = stream.write(&frame);
     }
 }
 
@@ -464,5 +480,35 @@ impl Drop for Busy<'_> {
             client.last_request = Instant::now();
         }
         self.joined.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+    use crate::owner::port::Port;
+    use crate::{CreateOptions, Vault};
+
+    /// Goal: an owner that has no descriptor left for a further connection is not taken for one that has gone. Failed before: it hung up, and
+    /// the client gave up the session that it had.
+    #[test]
+    fn who_cannot_be_served_for_want_of_descriptors_hears_that_the_owner_is_full() {
+        let place = tempfile::tempdir().unwrap();
+        let created = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = created.unwrap().vault;
+        let Port::Owner(owner) = vault.port() else {
+            panic!("it was made here")
+        };
+        let server = owner.server.as_ref().expect("it serves clients");
+        let (stream, mut client) = UnixStream::pair().unwrap();
+        begin_with(&server.shared, stream, Err(ErrorKind::Other.into()));
+        let mut buffer = Vec::new();
+        let arrived = frame::receive(&mut client, &mut buffer).unwrap();
+        assert_eq!(arrived, Arrival::Frame);
+        assert!(matches!(frame::decode(&buffer), Ok(Welcome::Full)));
+        drop(owner);
+        vault.close().unwrap();
     }
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use crate::folder::Folder;
 use crate::limits::SOCKET_PATH_BYTES_MAX;
@@ -111,14 +112,25 @@ fn bind_in(folder: &Path, name: &str) -> std::result::Result<Bound, &'static str
 pub(crate) fn connect(folder: &Folder) -> Result<Option<UnixStream>> {
     let name = socket_name(folder.identity()?);
     for candidate in PrivateFolders::own().existing() {
-        // A socket nobody listens on is a dead owner's; `connect` says so and the next candidate is asked.
-        if let Ok(stream) = UnixStream::connect(candidate.join(&name))
-            && is_same_user(&stream)?
-        {
-            return Ok(Some(stream));
+        match UnixStream::connect(candidate.join(&name)) {
+            Ok(stream) if is_same_user(&stream)? => return Ok(Some(stream)),
+            // It says nothing about the owner, which may be there.
+            Err(error) if is_shortage(&error) => {
+                return Err(Error::io("connecting to the owner of the vault")(error));
+            }
+            // A socket nobody listens on is a dead owner's; `connect` says so and the next candidate is asked.
+            _ => {}
         }
     }
     Ok(None)
+}
+
+/// Whether this process lacks something that it may have again soon.
+fn is_shortage(error: &std::io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+    )
 }
 
 /// Whether the process on the other side runs as this user.                                                   (1)
