@@ -215,7 +215,8 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn removed_revisions(&self) -> Result<Vec<RemovedRevision>> {
-        all(&self.engine().reader()?)
+        let reader = self.engine().reader()?;
+        all(&reader)
     }
 
     /// Forgets removed revisions that are older than all of `heads`, those which this device and its remotes had last in common: no merge
