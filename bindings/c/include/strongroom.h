@@ -903,7 +903,9 @@ int64_t sr_pwrite(sr_file file, const void *data, uint64_t len, uint64_t offset)
 
 // Reads at the position of the file, which moves on; gives how many bytes, 0 at the end. They are fewer than `len` at the end, or if
 // something fails behind those: the next call gives the error.
-int64_t sr_read(sr_file file, void *data, uint64_t len);
+int64_t sr_read(sr_file file,
+                void *data,
+                uint64_t len);
 
 // Writes all `len` bytes at the position of the file, which moves on; an appending file at its end. Gives `len`.
 int64_t sr_write(sr_file file,

@@ -310,8 +310,7 @@ mod tests {
     fn what_is_appended_to_a_file_while_it_is_copied_is_not_zeros_in_the_copy() {
         let place = tempfile::tempdir().unwrap();
         let created =
-            strongroom::Vault::create(place.path().join("v"), strongroom::CreateOptions::new())
-                .unwrap();
+            Vault::create(place.path().join("v"), strongroom::CreateOptions::new()).unwrap();
         let vault = created.vault;
         let (source, copy) = (
             vault.unnamed_file(b"/", 0o600).unwrap(),
