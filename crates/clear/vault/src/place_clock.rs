@@ -55,21 +55,26 @@ impl<'r> PlaceClock<'r> {
         Ok(until_s < there_s)
     }
 
-    /// The time of the place, as something shows it that comes now; or else that of the newest publication: it is not earlier.
+    /// The time of the place, as something shows it that comes now; or else that of the newest thing that came: it is not earlier.
     fn ask(&self) -> Result<u64> {
         if !self.keeps {
             let mut random = [0_u8; 16];
             SystemRandom.fill(&mut random)?;
-            match self.probe(&hex::encode(&random)) {
-                Ok(came_s) => return Ok(came_s),
-                // No deposit is completed there either, and removing something makes room.
-                Err(RemoteError::Quota(_) | RemoteError::Full) => return Ok(self.here_s),
-                // This device may be one that creates nothing there.
-                Err(_) => {}
+            // This device may be one that creates nothing there, or the place has no room. Where it has some again a moment later, a
+            // deposit that is on its way is completed: this machine's clock alone says nothing of it.
+            if let Ok(came_s) = self.probe(&hex::encode(&random)) {
+                return Ok(came_s);
             }
         }
-        let listed = self.remote.list("publications")?;
-        Ok(listed.iter().map(|one| one.created_s).max().unwrap_or(0))
+        let mut newest_s = 0;
+        for kind in ["publications", "deposits", "pieces"] {
+            let listed = self.remote.list(kind)?;
+            newest_s = listed
+                .iter()
+                .map(|one| one.created_s)
+                .fold(newest_s, u64::max);
+        }
+        Ok(newest_s)
     }
 
     /// When an object came that comes now under that name, which no other has.
@@ -96,7 +101,10 @@ impl<'r> PlaceClock<'r> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-    use strongroom_remote::memory;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use strongroom_remote::{Created, Listed, Result as Answer, memory};
 
     use super::*;
 
@@ -137,5 +145,49 @@ mod tests {
             ..PlaceClock::with(&*remote, now + 2 * week, None)
         };
         assert!(clock.is_over(now - week - 60, WEEK).unwrap());
+    }
+
+    /// A remote that has no room.
+    #[derive(Debug)]
+    struct Full(Arc<dyn Remote>);
+
+    impl Remote for Full {
+        fn create(&self, _: &ObjectName, _: Vec<u8>) -> Answer<Created> {
+            Err(RemoteError::Full)
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Answer<Option<Vec<u8>>> {
+            self.0.read(name, bytes_max)
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            self.0.read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> Answer<Vec<Listed>> {
+            self.0.list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> Answer<()> {
+            self.0.remove(name)
+        }
+    }
+
+    /// Goal: a wrong clock of this machine removes nothing at a place without room either: a deposit that is on its way may find room a moment
+    /// later. Failed before: where the place had no room, the clock of this machine counted alone.
+    #[test]
+    fn a_place_without_room_shows_its_time_by_what_came_last() {
+        let inner = memory().unwrap();
+        let remote = Full(Arc::clone(&inner));
+        let (now, week) = (now_s(), WEEK.as_secs());
+        let is_over = |since_s| {
+            let clock = PlaceClock::with(&remote, now + 2 * week, None);
+            clock.is_over(since_s, WEEK).unwrap()
+        };
+        assert!(!is_over(now) && !is_over(now - week - 60));
+        let name = ObjectName::new("pieces/a").unwrap();
+        inner.create(&name, vec![0]).unwrap();
+        assert!(!is_over(now));
+        assert!(is_over(now - week - 60));
     }
 }

@@ -168,8 +168,7 @@ impl Vault {
             None => self.id_for_marker(remote)?,
         };
         let probed = match probe(remote) {
-            // Who may create nothing there replaces nothing either.
-            Err(strongroom_remote::Error::Refused(_)) if found.is_some() => CreateOnly::Holds,
+            Err(error) if found.is_some() && creates_nothing(&error) => CreateOnly::Holds,
             probed => probed?,
         };
         if probed == CreateOnly::Broken {
@@ -384,6 +383,16 @@ pub(crate) fn go_on(told: GoOn) -> Result<()> {
     }
 }
 
+/// Whether a place let nobody create anything, because it may not be written or has no room: it replaces nothing either, and is there to be
+/// read and pruned. Whoever made its marker had tried it out.                                                  [11.1.3]
+const fn creates_nothing(error: &strongroom_remote::Error) -> bool {
+    use strongroom_remote::Error as RemoteError;
+    matches!(
+        error,
+        RemoteError::Refused(_) | RemoteError::Full | RemoteError::Quota(_)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -450,6 +459,8 @@ mod tests {
         /// It is told that it created it, whatever is there.
         Always,
         Refused,
+        NoRoom,
+        OverQuota,
     }
 
     /// A remote where others created what is there.
@@ -461,6 +472,8 @@ mod tests {
             match self.1 {
                 Creates::Always => self.0.create(name, bytes).map(|_| Created::New),
                 Creates::Refused => Err(RemoteError::Refused("it is only read".to_owned())),
+                Creates::NoRoom => Err(RemoteError::Full),
+                Creates::OverQuota => Err(RemoteError::Quota("all is used".to_owned())),
             }
         }
 
@@ -498,6 +511,26 @@ mod tests {
         assert!(matches!(refused, Error::RemoteNotCreateOnly), "{refused:?}");
         let is_read = Taken(inner, Creates::Refused);
         assert_eq!(vault.marker_at(&is_read, id).unwrap(), marker);
+        vault.close().unwrap();
+    }
+
+    /// Goal: a remote without room can be added, to read what lies there and to make room; an empty place without room becomes none. Failed
+    /// before: that the trial could create nothing was an error, so a repair could take nothing from such a remote.
+    #[test]
+    fn a_remote_without_room_can_be_added() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = vault.unwrap().vault;
+        let id = vault_id(&Folder::new(vault.folder())).unwrap();
+        let inner = memory().unwrap();
+        let marker = vault.marker_at(&*inner, id).unwrap();
+        for creates in [Creates::NoRoom, Creates::OverQuota] {
+            let there = Taken(Arc::clone(&inner), creates);
+            assert_eq!(vault.marker_at(&there, id).unwrap(), marker, "{creates:?}");
+            let empty = Taken(memory().unwrap(), creates);
+            let refused = vault.marker_at(&empty, id);
+            assert!(matches!(refused, Err(Error::Remote(_))), "{refused:?}");
+        }
         vault.close().unwrap();
     }
 

@@ -314,7 +314,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use std::fs;
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
     use strongroom_format::publication::{PublicationId, RemoteId};
@@ -489,6 +489,7 @@ mod tests {
                 .unwrap(),
             newest_segment: SegmentNumber(u32::MAX),
             head,
+            revisions: Arc::new(HashSet::from([head])),
             unfinished: HashSet::new(),
         });
         let of_a_push = || {

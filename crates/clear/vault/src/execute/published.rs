@@ -6,6 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.14
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::Epoch;
@@ -78,8 +79,13 @@ pub(super) fn change_state(
 /// Segments and records that a remote lacks, or that only unfinished pushes of others named there, at most `limit`: segments first, then records from the oldest on, so that the newest
 /// revision is in the last page.
 pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
-    let (newest_segment, head, unfinished) = match &*session.push.lock() {
-        Some(push) => (push.newest_segment, push.head, push.unfinished.clone()),
+    let (newest_segment, head, here, unfinished) = match &*session.push.lock() {
+        Some(push) => (
+            push.newest_segment,
+            push.head,
+            Arc::clone(&push.revisions),
+            push.unfinished.clone(),
+        ),
         None => return Err(Error::Protocol("a push that did not begin")),
     };
     let reader = session.filesystem().engine().reader()?;
@@ -118,6 +124,7 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
         if found.len() < limit
+            && here.contains(&id)
             // A head has to be there for whoever pulls it, also if somebody let it go.                     [11.4.10]
             && (id == head || !let_go.contains(&id))
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()

@@ -9,6 +9,7 @@
 //!  (1) The rows about published objects match the publications of their remote, up to the last publication taken in.    [4.14]
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::{Error as FileError, Taken};
@@ -349,6 +350,9 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let mut older = false;
     let mut bytes = 0;
     let mut newest_segment = SegmentNumber(0);
+    // In this order: the segments of all of them are among those that are looked at.
+    let revisions = reader.revisions()?.into_iter().map(|row| row.id);
+    let revisions = Arc::new(revisions.collect());
     let segments = reader.segments()?;
     let is_open = |segment: &Segment| segment.state == SegmentState::Open && segment.live_bytes > 0;
     // Since the segments were ended a rotation may have moved blocks from one under old keys, which is not pushed, into an open one.
@@ -377,6 +381,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         turn,
         newest_segment,
         head: head.id,
+        revisions,
         unfinished: HashSet::new(),
     });
     if !was_pushing && !missing(session, number, 1)?.is_empty() {

@@ -46,6 +46,9 @@ pub(crate) struct Push {
     pub(crate) turn: PushTurn,
     pub(crate) newest_segment: SegmentNumber,
     pub(crate) head: [u8; 32],
+    /// The snapshots that were here when it began. One that a pull brings meanwhile may be older than the head, and needs segments that do
+    /// not go up now.
+    pub(crate) revisions: Arc<HashSet<[u8; 32]>>,
     /// Publications of pushes of other devices that have not ended: readers leave them out, so what they name is named again.  [11.4.3]
     pub(crate) unfinished: HashSet<u64>,
 }

@@ -1,5 +1,7 @@
 //! Devices that meet at two remotes, of which one is behind the other.
 
+use std::fs;
+
 use strongroom::filesystem::SetAttributes;
 use strongroom::{
     CLONED_FROM, Error, GoOn, Links, NewRevision, OpenOptions, Retention, RevisionId, Vault, Whose,
@@ -213,4 +215,53 @@ fn the_next_snapshot_goes_on_from_what_a_removed_one_went_on_from() {
     assert_eq!(take().parents, temporary.parents);
     devices.settle();
     devices.assert_same();
+}
+
+/// Goal: a remote never names a snapshot without what it needs. Method: while a device pushes to one remote, another program of it pulls from
+/// the other one a snapshot that is older than the head of the push; its segments came too late for that push.
+/// Failed before: the push brought up the record alone, so until the next push nobody could clone from there or pull.
+#[test]
+fn a_push_leaves_out_an_older_snapshot_that_a_pull_brings_meanwhile() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    add_second(&devices);
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    for vault in [one, two] {
+        sync_second(vault);
+    }
+    two.write("/through the second", content(200_000, 9))
+        .unwrap();
+    sync_second(two);
+    let older = two.revisions().unwrap().pop().unwrap();
+    loop {
+        one.write("/through the first", content(200_000, 10))
+            .unwrap();
+        let newest = one.take_revision(&NewRevision::default()).unwrap().unwrap();
+        if newest.sequence > older.sequence {
+            break;
+        }
+    }
+    let beside = Vault::connect_if_owned(devices.folder(0), OpenOptions::default());
+    let beside = beside.unwrap().unwrap();
+    one.push_in_pages_of(1);
+    let mut pulls = true;
+    let pushed = one.push(NAME, &mut |_| {
+        if std::mem::take(&mut pulls) {
+            beside.pull(SECOND, &mut |_| GoOn::Yes).unwrap();
+        }
+        GoOn::Yes
+    });
+    pushed.unwrap();
+    assert!(!pulls && has(one, older.id));
+    let records = devices.place.directory.path().join("remote/revisions");
+    let id = older.id.to_string();
+    for entry in fs::read_dir(records).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_string_lossy().contains(&id), "{name:?}");
+    }
+    beside.close().unwrap();
+    devices.add(2);
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/through the first") && all.contains_key("/through the second"));
 }
