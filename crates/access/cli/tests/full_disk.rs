@@ -176,3 +176,62 @@ fn a_pull_onto_a_full_disk_changes_nothing_and_the_next_one_goes_through() {
     assert!(pulled == fs::read(place.path("file")).unwrap());
     place.keyed(&["verify", "d/w"]);
 }
+
+/// A file system on a file that promises more room than there is: what does not fit is noticed only when it goes to the disk.
+struct Promising(PathBuf);
+
+impl Promising {
+    /// On the folder `disk` of a place; `None` where this machine has no loop devices.
+    fn new(place: &Place, below: &Path) -> Option<Self> {
+        if !Path::new("/dev/loop-control").exists() {
+            eprintln!("left out: no loop devices here");
+            return None;
+        }
+        let (image, at) = (below.join("image"), place.path("disk"));
+        fs::create_dir(&at).unwrap();
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(128 << 20)
+            .unwrap();
+        let run = |program: &str, arguments: &[&std::ffi::OsStr]| {
+            let ended = std::process::Command::new(program).args(arguments).status();
+            assert!(ended.unwrap().success(), "{program}");
+        };
+        // Nothing is written behind the beginning before it is used.
+        let options = "lazy_itable_init=1,lazy_journal_init=1,nodiscard";
+        let features = ["-q", "-F", "-O", "^has_journal", "-E", options].map(std::ffi::OsStr::new);
+        run("mkfs.ext4", &[&features[..], &[image.as_os_str()]].concat());
+        let loops = ["-o", "loop"].map(std::ffi::OsStr::new);
+        run(
+            "mount",
+            &[&loops[..], &[image.as_os_str(), at.as_os_str()]].concat(),
+        );
+        Some(Self(at))
+    }
+}
+
+impl Drop for Promising {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// Goal: a copy out of a vault that did not reach the disk is no success. Method: a disk that takes each write and fails later. Failed before:
+/// nobody asked the disk, and the command ended with 0.
+#[test]
+fn a_get_that_does_not_reach_the_disk_fails() {
+    let place = Place::new();
+    let small = SmallDisk::on(&place, "d", c"size=24m");
+    let Some(_disk) = Promising::new(&place, &small.0) else {
+        return;
+    };
+    write_random(&place.path("file"), 9, 1_000_000);
+    place.keyed(&["put", "file", "v:/"]);
+    place.keyed(&["get", "v:/file", "disk/small"]);
+    write_random(&place.path("file"), 10, 40_000_000);
+    place.keyed(&["put", "file", "v:/"]);
+    let output = place.run_keyed(&["get", "v:/file", "disk/large"]);
+    assert!(!output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("disk/large"), "{words}");
+}

@@ -72,6 +72,11 @@ struct LeftOut {
 }
 
 impl Account {
+    /// How many files and others were made.
+    pub(crate) const fn made(&self) -> u64 {
+        self.files + self.directories + self.symlinks + self.special + self.hard_links
+    }
+
     /// `what` of `path` could not be kept.
     pub(crate) fn left_out(
         &mut self,

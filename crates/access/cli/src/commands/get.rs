@@ -1,6 +1,6 @@
 //! `get`: copies files and directories out of a vault.
 //!
-//! A file gets its name only when it is complete. Nothing is written through a symbolic link that came from the vault. A
+//! A file gets its name only when it is complete, and all are on the disk before the command ends. Nothing is written through a symbolic link that came from the vault. A
 //! target that the user named is replaced only if it is a regular file, or a link to one.
 //! Files that look unchanged are skipped without being opened, unless --checksum is given.
 
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, syncfs};
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId, NodeKind, SeekTarget};
 use strongroom::{Error, FileOptions, Links, Vault};
 
@@ -64,6 +64,7 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
         limit_down(vault, arguments.limit_down);
         let mut getting = Getting::new(vault, copying, rights);
         if !to_stdout {
+            getting.disk = disk_of(&target);
             let (vault, patterns) = (vault.clone(), copying.exclude.clone());
             let counted: Vec<_> = sources.iter().map(|one| one.path.clone()).collect();
             getting.progress.count(move |totals| {
@@ -84,8 +85,18 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
                 break;
             }
         }
-        getting.end(Format::of(copying.json))
+        getting.end(&target, Format::of(copying.json))
     })
+}
+
+/// What stands for the disk of a target: opened before anything is written, it hears of each write that fails later. `None` if the
+/// directory may not be listed.
+fn disk_of(target: &Path) -> Option<File> {
+    let directory = match target.is_dir() {
+        true => target,
+        false => parent_of(target),
+    };
+    File::open(directory).ok()
 }
 
 /// Says what of the target cannot be, before anything is opened.
@@ -159,6 +170,7 @@ struct Getting<'a> {
     failures: Failures,
     account: Account,
     targets: Targets,
+    disk: Option<File>,
     /// Of files with several names: where the first one is, and its device and inode there.
     links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
 }
@@ -183,11 +195,20 @@ impl<'a> Getting<'a> {
             failures: Failures::default(),
             account: Account::default(),
             targets: Targets::default(),
+            disk: None,
             links: LinkTable::new(),
         }
     }
 
-    fn end(self, format: Format) -> Result<()> {
+    /// Waits until what was written is on the disk: some disks say only then that they are full, or that a write failed.
+    fn end(mut self, target: &Path, format: Format) -> Result<()> {
+        if let Some(disk) = &self.disk
+            && self.account.made() > 0
+            && !interrupt::came()
+        {
+            let synced = syncfs(disk).map_err(|error| Failure::from(io::Error::from(error)));
+            self.failures.note(synced.about(show_path(target)));
+        }
         drop(self.progress);
         self.account.show(&self.failures, format)?;
         self.failures.end()
