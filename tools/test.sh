@@ -32,9 +32,11 @@ second_lane() {
     cargo clippy --workspace --all-targets --locked -- -D warnings
     # What it shares with the workspace has the same features, so that it is not looked at again.
     cargo clippy -p strongroom-simulator --all-targets --features testing,strongroom/fail-self-test --locked -- -D warnings
-    cargo test "${with_ledger[@]}" --no-fail-fast
-    tools/bindings_python.sh test
-    tools/bindings_java.sh test
+    local code=0
+    cargo test "${with_ledger[@]}" --no-fail-fast || code=1
+    tools/bindings_python.sh test || code=1
+    tools/bindings_java.sh test || code=1
+    return "$code"
 }
 log=$(mktemp)
 # A lane is a group of processes, so that an interruption ends all of it.

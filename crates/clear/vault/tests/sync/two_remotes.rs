@@ -162,6 +162,10 @@ fn a_state_joined_through_another_remote_is_known_after_its_snapshot_was_thinned
     undo_monday(one);
     devices.sync(0);
     let tuesday = one.revisions().unwrap().pop().unwrap().id;
+    // The newest of each device stays: that of Monday is not the newest of its device any more.
+    devices.sync(1);
+    devices.vaults[1].write("/by two", b"later").unwrap();
+    devices.sync(1);
     one.write("/later", b"later").unwrap();
     devices.sync(0);
     let newest_only = Retention {
