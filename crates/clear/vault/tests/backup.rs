@@ -111,6 +111,32 @@ fn a_good_copy_of_a_segment_that_the_vault_lost_stays_and_the_backup_fails() {
     }
 }
 
+/// Goal: one file that cannot be read costs no backup of all others. Method: a segment with a second name is strange, and not read.
+/// Failed before: every backup ended at that file, and the backup stayed as old as it was.
+#[test]
+fn a_segment_that_cannot_be_read_keeps_no_other_out_of_the_backup() {
+    let (place, segment, copy) = backed_up();
+    let good = fs::read(&segment).unwrap();
+    fs::hard_link(&segment, place.directory.path().join("second-name")).unwrap();
+    let vault = place.open();
+    vault.write("/new", "new").unwrap();
+    let target = place.directory.path().join("backup");
+    let error = back_up(&vault, &target).unwrap_err();
+    let id = segment.file_name().unwrap().to_str().unwrap();
+    assert!(
+        matches!(&error, Error::Damaged { why, .. } if why.contains(id)),
+        "{error:?}"
+    );
+    assert!(fs::read(&copy).is_ok_and(|kept| kept == good));
+    assert_whole_backup(&place);
+    let options = OpenOptions {
+        access: strongroom::Access::ReadOnly,
+        ..copied()
+    };
+    let backup = Vault::open(&target, place.secret.clone(), options).unwrap();
+    assert_eq!(backup.read("/new").unwrap(), b"new");
+}
+
 /// Goal: what a repair had to give up can still come from a backup. Failed before: the next backup removed it there too.
 #[test]
 fn a_backup_after_a_repair_keeps_what_the_vault_lost() {
