@@ -12,8 +12,8 @@
 //!      segments, and the backup ends if the owner changes.
 //!  (3) A segment file counts as copied if both files have a footer, and footers and lengths are equal: a file with a footer never
 //!      changes. A copied file gets its name once it is whole.
-//!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, and is not removed if the vault lost
-//!      its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
+//!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, or by one that has all that is in it;
+//!      and is not removed if the vault lost its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
 //!      Neither is one replaced then by a file with less.
 //!  (5) A session makes one backup at a time: what the owner keeps for a second would take the place of what it keeps for the first.
 
@@ -294,7 +294,7 @@ impl Backup<'_> {
                 self.note_if_needed(path);
             }
             // (4)
-            if is_damaged && len(&to, path).map_err(failed())?.is_some() {
+            if is_damaged && has_more(&to, path, &bytes).map_err(failed())? {
                 self.report.kept += 1;
                 continue;
             }
@@ -482,6 +482,20 @@ fn is_copied(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Re
     Ok(end.is_some()
         && len(to, path)? == Some(bytes.len() as u64)
         && footer_there(to, path)? == end)
+}
+
+/// Whether the backup has a file with something that `bytes`, which are damaged, lack. One that was copied while it was appended to may
+/// be the beginning of `bytes`.                                                                               (4)
+fn has_more(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
+    let Some(len) = len(to, path)? else {
+        return Ok(false);
+    };
+    let Some(id) = hex::decode(&path[3..]).map(SegmentId) else {
+        return Ok(true);
+    };
+    let found = survey(bytes, id);
+    let is_beginning = found.end >= len && found.faults.iter().all(|fault| fault.start >= len);
+    Ok(!is_beginning || footer_there(to, path)?.is_some())
 }
 
 /// Puts a segment file into the backup, durable, and reads it back.
