@@ -532,8 +532,9 @@ mod tests {
 
     /// A vault with a backup of it, and its longest segment, finished, which was zeroed in the vault since.
     struct Fixture {
-        place: tempfile::TempDir,
+        /// Closed before its folder goes.
         vault: Vault,
+        place: tempfile::TempDir,
         /// Of the segment, below the folder of segments.
         path: String,
         good: Vec<u8>,
@@ -563,8 +564,8 @@ mod tests {
             damaged[4096..].fill(0);
             fs::write(segments.join(&path), damaged).unwrap();
             Self {
-                place,
                 vault,
+                place,
                 path,
                 good,
             }
