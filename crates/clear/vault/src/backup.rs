@@ -13,8 +13,8 @@
 //!  (3) A segment file counts as copied if both files have a footer, and footers and lengths are equal: a file with a footer never
 //!      changes. A copied file gets its name once it is whole.
 //!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, or by one that has all that is in it;
-//!      and is not removed if the vault lost its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
-//!      Neither is one replaced then by a file with less.
+//!      and is not removed if the vault lost its own. If the vault lost content for good, no segment of the backup is removed, or
+//!      replaced by a file with less: one of them may have it.                                             [10.21]
 //!  (5) A session makes one backup at a time: what the owner keeps for a second would take the place of what it keeps for the first.
 
 use std::collections::{BTreeMap, BTreeSet};
