@@ -1050,7 +1050,7 @@ int sr_remove_snapshot(sr_vault vault,
                        const char *selector);
 
 // Brings back what the snapshot that `selector` means had at `path`, to the path `to`; gives how many nodes. What is at `to` is replaced at
-// once.
+// once. Files below a directory whose content was erased are left out.
 int64_t sr_restore(sr_vault vault,
                    const char *selector,
                    const char *path,

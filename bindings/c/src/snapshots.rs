@@ -129,7 +129,7 @@ pub unsafe extern "C" fn sr_remove_snapshot(vault: sr_vault, selector: *const c_
 }
 
 /// Brings back what the snapshot that `selector` means had at `path`, to the path `to`; gives how many nodes. What is at `to` is replaced at
-/// once.
+/// once. Files below a directory whose content was erased are left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sr_restore(
     vault: sr_vault,

@@ -12,26 +12,30 @@
 //!      segments, and the backup ends if the owner changes.
 //!  (3) A segment file counts as copied if both files have a footer, and footers and lengths are equal: a file with a footer never
 //!      changes. A copied file gets its name once it is whole.
-//!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, and is not removed if the vault lost
-//!      its own. If the vault lost content for good, no segment of the backup is removed: one of them may have it.  [10.21]
+//!  (4) A segment of the backup that the copied database needs is replaced only by a whole file, or by one that has all that is in it;
+//!      and is not removed if the vault lost its own. If the vault lost content for good, no segment of the backup is removed, or
+//!      replaced by a file with less: one of them may have it.                                             [10.21]
 //!  (5) A session makes one backup at a time: what the owner keeps for a second would take the place of what it keeps for the first.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FileType, fadvise};
 use strongroom_filesystem::LOST_SEGMENT;
-use strongroom_folder::{Folder as HeldFolder, Purpose};
+use strongroom_folder::{Error as BelowError, Folder as HeldFolder, Purpose};
 use strongroom_format::survey::survey;
 use strongroom_format::{SegmentId, hex};
 use strongroom_metadata::DATABASE_FILE;
+use strongroom_segments::{is_decay, read_readable};
 
 use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
-use crate::incoming::{placed_segment, read_segment};
+use crate::incoming::placed_segment;
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Request, Response};
@@ -188,10 +192,10 @@ impl Backup<'_> {
             .and_then(|held| held.check_file(DATABASE_FILE));
         self.report.database_bytes = size.map_err(failed())?.unwrap_or(0);
         self.needed = self.ask_needed()?;
+        // Another owner keeps no segments, and does not say which are needed.                               (2) (4)
+        self.check_owner()?;
         let segments = self.segments(told)?;
-        if !self.owner.is_same(&self.vault.port()) {
-            return Err(Error::OwnerGone); // (2)
-        }
+        self.check_owner()?; // (2)
         // (1)
         making.replace(HEADER, &header)?;
         switch::commit_rekeyed(&target, &making)?;
@@ -200,6 +204,13 @@ impl Backup<'_> {
         match self.damaged.is_empty() {
             true => Ok(self.report),
             false => Err(damaged(&self.damaged)),
+        }
+    }
+
+    fn check_owner(&self) -> Result<()> {
+        match self.owner.is_same(&self.vault.port()) {
+            true => Ok(()),
+            false => Err(Error::OwnerGone),
         }
     }
 
@@ -241,7 +252,8 @@ impl Backup<'_> {
         let mut all = BTreeSet::new();
         let mut progress = BackupProgress::default();
         for path in segment_paths(&from).map_err(failed())? {
-            let len = len(&from, &path).map_err(failed())?.unwrap_or(0);
+            // What is in the way of one file shows when that is read.
+            let len = len(&from, &path).ok().flatten().unwrap_or(0);
             progress.bytes_total += len.min(SEGMENT_BYTES_MAX);
             all.insert(path);
         }
@@ -258,29 +270,33 @@ impl Backup<'_> {
                     .and_then(|made| made.remove_unfinished());
                 made.map_err(failed())?;
             }
-            let Some(mut bytes) = read_segment(&from, path).map_err(failed())? else {
-                // All that were listed stay while they are kept: the disk lost it.
+            let Some((mut bytes, mut unreadable)) = read_segment(&from, path)? else {
+                // All that were listed stay while they are kept: the disk lost it, or something strange is in its place.
                 self.note_if_needed(path);
                 continue;
             };
             progress.bytes += bytes.len() as u64;
             if is_copied(&to, path, &bytes).map_err(failed())? {
+                if unreadable > 0 {
+                    self.note_if_needed(path);
+                }
                 self.report.kept += 1;
                 continue;
             }
-            if self.is_damaged(&to, path, &bytes)? {
+            if self.is_damaged(&to, path, &bytes)?
+                && let Some(again) = read_segment(&from, path)?
+            {
                 // It may have been appended to while it was read.
-                bytes = read_segment(&from, path)
-                    .map_err(failed())?
-                    .unwrap_or(bytes);
+                (bytes, unreadable) = again;
             }
-            if self.is_damaged(&to, path, &bytes)? {
+            let is_damaged = self.is_damaged(&to, path, &bytes)?;
+            if is_damaged || unreadable > 0 {
                 self.note_if_needed(path);
-                // (4)
-                if len(&to, path).map_err(failed())?.is_some() {
-                    self.report.kept += 1;
-                    continue;
-                }
+            }
+            // (4)
+            if is_damaged && has_more(&to, path, &bytes).map_err(failed())? {
+                self.report.kept += 1;
+                continue;
             }
             copy(&to, path, &bytes)?;
             self.report.copied += 1;
@@ -300,25 +316,35 @@ impl Backup<'_> {
         }
     }
 
-    /// Whether a file of the vault lacks something that the copied database needs, or the footer that the backup's copy has.
+    /// Whether a file of the vault lacks something that the copied database needs, or the footer that the backup's copy has. If the vault
+    /// lost content for good, of a file that the database does not need: whether it lacks something of the backup's copy.   (4)
     fn is_damaged(&self, to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<bool> {
+        let failed = || below("copying segments into the backup");
+        let committed = match self.needed.get(path) {
+            None if self.lacks_content() => len(to, path).map_err(failed())?,
+            needed => needed.copied(),
+        };
         let id = hex::decode(&path[3..]).map(SegmentId);
-        let (Some(committed), Some(id)) = (self.needed.get(path), id) else {
+        let (Some(committed), Some(id)) = (committed, id) else {
             return Ok(false);
         };
-        if !is_whole(bytes, id, *committed) {
+        if !is_whole(bytes, id, committed) {
             return Ok(true);
         }
-        let there = footer_there(to, path).map_err(below("copying segments into the backup"))?;
+        let there = footer_there(to, path).map_err(failed())?;
         Ok(there.is_some() && footer(bytes).is_none())
+    }
+
+    /// Whether the vault lost content for good.
+    fn lacks_content(&self) -> bool {
+        self.needed.contains_key(&placed_segment(LOST_SEGMENT))
     }
 
     /// Removes what the vault has no more, but for what it lost.                                                 (4)
     fn remove_others(&mut self, segments: &BTreeSet<String>) -> Result<()> {
         let failed = || below("removing from the backup files that the vault no longer has");
         let held = self.target.inside(SEGMENTS).hold().map_err(failed())?;
-        let lacks_content = self.needed.contains_key(&placed_segment(LOST_SEGMENT));
-        let found = match lacks_content {
+        let found = match self.lacks_content() {
             true => Vec::new(),
             false => segment_paths(&held).map_err(failed())?,
         };
@@ -388,6 +414,39 @@ fn segment_paths(segments: &HeldFolder) -> strongroom_folder::Result<Vec<String>
     Ok(all)
 }
 
+/// The content of a segment file of the vault, with zeros where the disk does not give it, and how many bytes that are. `None` if there is
+/// none, the disk has lost it, or it is strange.
+fn read_segment(from: &HeldFolder, path: &str) -> Result<Option<(Vec<u8>, u64)>> {
+    const WHAT: &str = "copying segments into the backup";
+    let file = match from.open_file(path, Purpose::Read) {
+        Err(BelowError::Odd(_)) => return Ok(None),
+        Err(error) if error.is_missing() => return Ok(None),
+        Err(BelowError::Io(error)) if is_decay(&error) => return Ok(None),
+        opened => opened.map_err(below(WHAT))?,
+    };
+    let len = file.metadata().map_err(Error::io(WHAT))?.len();
+    let len = usize::try_from(len.min(SEGMENT_BYTES_MAX)).expect("a segment fits into memory");
+    let mut bytes = vec![0_u8; len];
+    let read = read_readable(&mut bytes, |part, at| read_at(&file, part, at));
+    let (len, unreadable) = read.map_err(strongroom_filesystem::Error::from)?;
+    bytes.truncate(len);
+    Ok(Some((bytes, unreadable)))
+}
+
+/// Reads until `part` is full or the file ends; gives the count of bytes.
+fn read_at(file: &impl FileExt, part: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < part.len() {
+        match file.read_at(&mut part[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 /// How long a file is; `None` if there is none.
 fn len(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<u64>> {
     match held.open_file(path, Purpose::Read) {
@@ -407,7 +466,6 @@ fn footer_there(
     to: &HeldFolder,
     path: &str,
 ) -> strongroom_folder::Result<Option<[u8; FOOTER_BYTES]>> {
-    use std::os::unix::fs::FileExt;
     let at = len(to, path)?.and_then(|len| len.checked_sub(FOOTER_BYTES as u64));
     let Some(at) = at else {
         return Ok(None);
@@ -424,6 +482,20 @@ fn is_copied(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Re
     Ok(end.is_some()
         && len(to, path)? == Some(bytes.len() as u64)
         && footer_there(to, path)? == end)
+}
+
+/// Whether the backup has a file with something that `bytes`, which are damaged, lack. One that was copied while it was appended to may
+/// be the beginning of `bytes`.                                                                               (4)
+fn has_more(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
+    let Some(len) = len(to, path)? else {
+        return Ok(false);
+    };
+    let Some(id) = hex::decode(&path[3..]).map(SegmentId) else {
+        return Ok(true);
+    };
+    let found = survey(bytes, id);
+    let is_beginning = found.end >= len && found.faults.iter().all(|fault| fault.start >= len);
+    Ok(!is_beginning || footer_there(to, path)?.is_some())
 }
 
 /// Puts a segment file into the backup, durable, and reads it back.
@@ -444,4 +516,102 @@ fn copy(to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<()> {
         why: "reading the backup back gave other bytes than were copied; its disk is failing"
             .to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+    use std::path::PathBuf;
+
+    use strongroom_crypto::{KeyFile, SystemRandom};
+
+    use super::*;
+    use crate::CreateOptions;
+
+    /// A vault with a backup of it, and its longest segment, finished, which was zeroed in the vault since.
+    struct Fixture {
+        /// Closed before its folder goes.
+        vault: Vault,
+        place: tempfile::TempDir,
+        /// Of the segment, below the folder of segments.
+        path: String,
+        good: Vec<u8>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let key_file = KeyFile::random(&SystemRandom).unwrap();
+            let created = CreateOptions::new().key_file(key_file);
+            let vault = Vault::create(place.path().join("vault"), created)
+                .unwrap()
+                .vault;
+            let content: Vec<u8> = (0..75_000_u32).flat_map(u32::to_le_bytes).collect();
+            vault.write("/file", &content).unwrap();
+            vault.compact().unwrap();
+            let target = place.path().join("backup");
+            vault.backup(&target, &mut |_| GoOn::Yes).unwrap();
+            let segments = vault.folder().join(SEGMENTS);
+            let held = Folder::new(vault.folder()).inside(SEGMENTS).hold().unwrap();
+            let paths = segment_paths(&held).unwrap().into_iter();
+            let path = paths
+                .max_by_key(|path| fs::metadata(segments.join(path)).unwrap().len())
+                .unwrap();
+            let good = fs::read(segments.join(&path)).unwrap();
+            let mut damaged = good.clone();
+            damaged[4096..].fill(0);
+            fs::write(segments.join(&path), damaged).unwrap();
+            Self {
+                vault,
+                place,
+                path,
+                good,
+            }
+        }
+
+        fn backup(&self, owner: Port) -> Backup<'_> {
+            Backup {
+                vault: &self.vault,
+                owner,
+                source: Folder::new(self.vault.folder()).absolute().unwrap(),
+                target: Folder::new(&self.target()).absolute().unwrap(),
+                is_new: false,
+                needed: BTreeMap::new(),
+                damaged: Vec::new(),
+                report: BackupReport::default(),
+            }
+        }
+
+        fn target(&self) -> PathBuf {
+            self.place.path().join("backup")
+        }
+
+        fn has_good_copy(&self) -> bool {
+            fs::read(self.target().join(SEGMENTS).join(&self.path)).unwrap() == self.good
+        }
+    }
+
+    /// Goal: an owner that came after the backup began, and knows nothing of it, costs no good copy. Failed before: it said that no segment
+    /// was needed. Damaged ones took the place of good copies, and only then the backup ended because the owner had gone.
+    #[test]
+    fn no_copy_is_replaced_if_the_owner_went_before_it_said_what_is_needed() {
+        let fixture = Fixture::new();
+        let done = fixture.backup(Port::Left).run(&mut |_| GoOn::Yes);
+        assert!(matches!(done, Err(Error::OwnerGone)), "{done:?}");
+        assert!(fixture.has_good_copy());
+    }
+
+    /// Goal: a repair that gives up blocks while a backup begins costs no good copy. Method: what such a backup hears: the database needs
+    /// nothing of the damaged file, and refers to the lost segment. Failed before: the damaged file took the place of the good copy.
+    #[test]
+    fn what_a_repair_gave_up_meanwhile_replaces_no_good_copy() {
+        let fixture = Fixture::new();
+        let mut backup = fixture.backup(fixture.vault.port());
+        backup.needed.insert(placed_segment(LOST_SEGMENT), 0);
+        backup.segments(&mut |_| GoOn::Yes).unwrap();
+        assert!(fixture.has_good_copy());
+        assert_eq!(backup.damaged, Vec::<String>::new());
+    }
 }

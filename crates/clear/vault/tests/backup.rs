@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use strongroom::{
@@ -109,6 +110,60 @@ fn a_good_copy_of_a_segment_that_the_vault_lost_stays_and_the_backup_fails() {
         back_up(&vault, &target).unwrap();
         assert!(vault.read("/file").unwrap() == content(2 << 20, 1), "{how}");
     }
+}
+
+/// Goal: one file that cannot be read costs no backup of all others. Method: a segment with a second name is strange, and not read.
+/// Failed before: every backup ended at that file, and the backup stayed as old as it was.
+#[test]
+fn a_segment_that_cannot_be_read_keeps_no_other_out_of_the_backup() {
+    let (place, segment, copy) = backed_up();
+    let good = fs::read(&segment).unwrap();
+    fs::hard_link(&segment, place.directory.path().join("second-name")).unwrap();
+    let vault = place.open();
+    vault.write("/new", "new").unwrap();
+    let target = place.directory.path().join("backup");
+    let error = back_up(&vault, &target).unwrap_err();
+    let id = segment.file_name().unwrap().to_str().unwrap();
+    assert!(
+        matches!(&error, Error::Damaged { why, .. } if why.contains(id)),
+        "{error:?}"
+    );
+    assert!(fs::read(&copy).is_ok_and(|kept| kept == good));
+    assert_whole_backup(&place);
+    let options = OpenOptions {
+        access: strongroom::Access::ReadOnly,
+        ..copied()
+    };
+    let backup = Vault::open(&target, place.secret.clone(), options).unwrap();
+    assert_eq!(backup.read("/new").unwrap(), b"new");
+}
+
+/// Goal: a backup has as much of a damaged segment as there is. Method: the segment is in the backup as far as it was written then, and is
+/// damaged behind that. Failed before: the short copy stayed, and all that was written since was in no backup.
+#[test]
+fn a_segment_that_is_damaged_behind_what_the_backup_has_is_copied() {
+    let (place, vault) = Place::new();
+    vault.write("/file", content(1 << 20, 1)).unwrap();
+    let target = place.directory.path().join("backup");
+    back_up(&vault, &target).unwrap();
+    vault.write("/other", content(3 << 20, 2)).unwrap();
+    vault.sync().unwrap();
+    let len = |path: &Path| fs::metadata(path).unwrap().len();
+    let segment = place.segments().pop().unwrap();
+    let copy = target.join(segment.strip_prefix(place.folder()).unwrap());
+    let (before, now) = (len(&copy), len(&segment));
+    assert!(before < now);
+    let at = before + 100_000;
+    let mut both = fs::OpenOptions::new();
+    let file = both.read(true).write(true).open(&segment).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    let error = back_up(&vault, &target).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { .. }), "{error:?}");
+    let copied = fs::read(&copy).unwrap();
+    assert!(copied.len() as u64 >= now);
+    assert!(fs::read(&segment).unwrap().starts_with(&copied));
 }
 
 /// Goal: what a repair had to give up can still come from a backup. Failed before: the next backup removed it there too.

@@ -95,12 +95,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the process lacks something that it may have again soon: descriptors or memory. It says nothing about a file.
+    /// Whether something is lacking that may be there again soon: descriptors, memory, an answer of the disk's server. It says nothing
+    /// about a file.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
         match self {
             Self::Descriptors => true,
-            Self::Io(error) => error.kind() == io::ErrorKind::OutOfMemory,
+            Self::Io(error) => error.kind() == io::ErrorKind::OutOfMemory || is_of_server(error),
             _ => false,
         }
     }
@@ -114,6 +115,11 @@ impl Error {
             None => Self::Io(error),
         }
     }
+}
+
+fn is_of_server(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::AGAIN | Errno::STALE | Errno::TIMEDOUT))
 }
 
 fn is_of_descriptors(error: &io::Error) -> bool {

@@ -195,7 +195,8 @@ fn read_whole(len: usize, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io
 }
 
 /// Whether the disk, or the file system on it, says that these bytes are lost. Another try gives the same.
-pub(crate) fn is_decay(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_decay(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN)

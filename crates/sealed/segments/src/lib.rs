@@ -34,7 +34,8 @@ pub use append::Appended;
 pub use batch::{Batch, Tail as BatchTail};
 pub use error::{Error, Result};
 pub use intent_log::{
-    INTENT_LOG, IntentLog, UNREADABLE as INTENTS_UNREADABLE, WholeLog, put_away as put_intents_away,
+    INTENT_LOG, IntentLog, UNREADABLE as INTENTS_UNREADABLE, WholeLog, is_decay,
+    put_away as put_intents_away,
 };
 pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};
 pub use read::{Part, SealedBytes};
@@ -42,4 +43,4 @@ pub use recover::Recovery;
 pub use scan::{Scanned, ScannedBatch, Tail};
 pub use store::{RemovedFile, SegmentStore};
 pub use strongroom_folder::Odd;
-pub use whole::WholeSegment;
+pub use whole::{WholeSegment, read_readable};

@@ -2,10 +2,11 @@
 //!
 //! Takes   the name of a segment
 //! Gives   its bytes, read sequentially; unreadable sectors become zeros, which fail every check
-//! Never   fails because of a bad sector, or uses more memory than the largest segment and one sector
+//! Never   fails because of a bad sector, takes a shortage for one, or uses more memory than the largest segment and one sector
 //! Spec    spec/3-segment.md
 
 use std::fmt;
+use std::io;
 use std::ops::Deref;
 
 use strongroom_format::SegmentId;
@@ -14,7 +15,6 @@ use strongroom_format::survey::{Survey, survey};
 
 use crate::buffer::Buffer;
 use crate::counters::add;
-use crate::disk::SegmentFile;
 use crate::{Error, Result, SegmentStore};
 
 /// What is read again at a time where a run fails, in bytes.
@@ -59,7 +59,7 @@ impl SegmentStore {
     /// All bytes of `id`; of a file that is longer than a segment may be, one sector more than that.
     ///
     /// # Errors
-    /// `Missing` if there is no such file; what the system said of opening it.
+    /// `Missing` if there is no such file; what the system said of opening it; a shortage while it is read.
     pub fn whole(&self, id: SegmentId) -> Result<WholeSegment> {
         let file = self.files.get(&self.disk, id)?;
         let longest = SEGMENT_BYTES_MAX + SECTOR_BYTES as u64;
@@ -67,14 +67,8 @@ impl SegmentStore {
         let len =
             usize::try_from(len).expect("holds: cut to little more than SEGMENT_BYTES_MAX above");
         let mut buffer = self.pool.take(len.next_multiple_of(SECTOR_BYTES));
-        let mut unreadable_bytes = 0;
-        let read = match file.read_at(&mut buffer, 0) {
-            Ok(count) => count,
-            Err(_) => {
-                unreadable_bytes = read_in_pieces(&file, &mut buffer);
-                len
-            }
-        };
+        let (read, unreadable_bytes) =
+            read_readable(&mut buffer, |part, at| file.read_at(part, at))?;
         buffer.shorten(read.min(len));
         add(&self.counting.reads, 1);
         add(&self.counting.bytes_read, read as u64);
@@ -86,36 +80,59 @@ impl SegmentStore {
     }
 }
 
-/// Reads what the disk gives, sector by sector where it must be; gives how many bytes it does not.
-fn read_in_pieces(file: &SegmentFile, buffer: &mut [u8]) -> u64 {
+/// Fills `buffer` with a file from its beginning on, sector by sector where the disk does not give it: zeros take the place of what it
+/// does not give. Gives the bytes that were filled, and how many of them the disk did not give.
+///
+/// `read`: reads at an offset; gives fewer bytes than asked for only at the end of the file.
+///
+/// # Errors
+/// Those that say nothing of the file (`Error::is_shortage`).
+pub fn read_readable(
+    buffer: &mut [u8],
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+) -> Result<(usize, u64)> {
+    if let Some(count) = unless_unreadable(read(buffer, 0))? {
+        return Ok((count, 0));
+    }
     let mut unreadable = 0;
     let mut at = 0;
     for piece in buffer.chunks_mut(PIECE_BYTES) {
         let start = at;
         at += piece.len() as u64;
-        if file.read_at(piece, start).is_ok() {
+        if let Some(count) = unless_unreadable(read(piece, start))? {
+            // It became shorter meanwhile.
+            piece[count..].fill(0);
             continue;
         }
         for (index, sector) in piece.chunks_mut(SECTOR_BYTES).enumerate() {
-            if file
-                .read_at(sector, start + (index * SECTOR_BYTES) as u64)
-                .is_err()
-            {
-                sector.fill(0);
+            let offset = start + (index * SECTOR_BYTES) as u64;
+            let count = unless_unreadable(read(sector, offset))?;
+            if count.is_none() {
                 unreadable += sector.len() as u64;
             }
+            sector[count.unwrap_or(0)..].fill(0);
         }
     }
-    unreadable
+    Ok((buffer.len(), unreadable))
+}
+
+/// `None` if the disk does not give these bytes.
+fn unless_unreadable(read: io::Result<usize>) -> Result<Option<usize>> {
+    match read.map_err(Error::of_io) {
+        Err(error) if error.is_shortage() => Err(error),
+        read => Ok(read.ok()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use rustix::io::Errno;
     use strongroom_format::Epoch;
 
     use super::*;
+    use crate::disk::faults::Call;
     use crate::testing::{Folder, block};
 
     /// A finished segment of four batches, and where they begin.
@@ -182,6 +199,62 @@ mod tests {
                 .collect();
             let expected: Vec<u32> = (0..4_u32).filter(|n| Some(*n as usize) != hit).collect();
             assert_eq!(whole_ones, expected, "byte {at}");
+        }
+    }
+
+    /// Failed before: sectors that could be read at the next try were zeros, and what is in them counted as lost.
+    #[test]
+    fn a_shortage_while_a_segment_is_read_is_no_damage_of_it() {
+        let folder = Folder::new();
+        let (id, _) = four(&folder);
+        let sound = fs::read(folder.path_of(id)).expect("read");
+        let store = folder.open();
+        for shortage in [
+            Errno::NOMEM,
+            Errno::NFILE,
+            Errno::AGAIN,
+            Errno::STALE,
+            Errno::TIMEDOUT,
+        ] {
+            store.disk.faults.plan(Call::Read, 0, shortage);
+            let error = store.whole(id).expect_err("nothing was read");
+            assert!(error.is_shortage(), "{error:?}");
+            // Where a sector is bad, too.
+            let mut buffer = vec![0_u8; 2 * PIECE_BYTES];
+            let read = |part: &mut [u8], at: u64| -> io::Result<usize> {
+                match (part.len() == SECTOR_BYTES, at) {
+                    (true, 0) => Ok(SECTOR_BYTES),
+                    (true, _) => Err(shortage.into()),
+                    (false, _) => Err(Errno::IO.into()),
+                }
+            };
+            let read = read_readable(&mut buffer, read);
+            assert!(read.is_err_and(|error| error.is_shortage()));
+        }
+        store.disk.faults.plan(Call::Read, 0, Errno::IO);
+        let whole = store.whole(id).expect("read in pieces");
+        assert_eq!(whole.unreadable_bytes(), 0);
+        assert!(whole[..] == sound[..]);
+    }
+
+    #[test]
+    fn a_sector_that_the_disk_has_lost_is_zeros_and_the_rest_is_there() {
+        const LEN: usize = 2 * PIECE_BYTES + 100;
+        let lost = PIECE_BYTES + SECTOR_BYTES;
+        let read = |part: &mut [u8], at: u64| -> io::Result<usize> {
+            let at = usize::try_from(at).expect("a small file");
+            if (at..at + part.len()).contains(&lost) {
+                return Err(Errno::IO.into());
+            }
+            part.fill(7);
+            Ok(part.len())
+        };
+        let mut buffer = vec![9_u8; LEN];
+        let filled = read_readable(&mut buffer, read).expect("read");
+        assert_eq!(filled, (LEN, SECTOR_BYTES as u64));
+        for (at, byte) in buffer.into_iter().enumerate() {
+            let is_lost = (lost..lost + SECTOR_BYTES).contains(&at);
+            assert_eq!(byte, if is_lost { 0 } else { 7 }, "byte {at}");
         }
     }
 

@@ -424,7 +424,10 @@ public final class Vault extends Tree {
         return new Snapshot(this, handle().ask(null, null, vault -> Native.readSnapshot(vault, which)));
     }
 
-    /** Brings back what a snapshot had at {@code path}, to the path {@code to}; gives how many nodes. */
+    /**
+     * Brings back what a snapshot had at {@code path}, to the path {@code to}; gives how many nodes. Files below a directory whose content was
+     * erased are left out.
+     */
     public long restore(String selector, Path path, Path to) throws IOException {
         return restore(selector, bytes(path), bytes(to));
     }

@@ -323,6 +323,8 @@ fn open_again(
             let blocks = failed.into_iter().map(|(block, _)| block).collect();
             open_all(core, &Arc::new(file), blocks, proof)
         }
+        // That says nothing about the file.
+        Err(error) if error.is_shortage() => return Err(error.into()),
         Err(_) => failed,
     };
     still_there(core, row, failed)
