@@ -6,7 +6,8 @@ use std::time::Duration;
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1024 * 1024;
 
 /// The longest direct write that is taken for a whole append, in bytes. The kernel sends a long one in parts, all at once; but for the
-/// last they are longer than this, also where a request has no more than 32 pages, as in old kernels.
+/// last they are longer than this, also where a request has no more than 32 pages, as in old kernels. Those of many small buffers, each of
+/// which takes a page, may be shorter: the guide says what becomes of them.
 pub(crate) const DIRECT_APPEND_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest read an event loop answers itself, in bytes; longer ones go to the pool.

@@ -126,7 +126,8 @@ fn lay_over(core: &Core, mut log: WholeLog, known: &[u8]) -> Result<Replay> {
 }
 
 /// Replays each of `intents` by `lay`, which gives whether one changed anything. One that cannot be replayed, as where the row of its file is
-/// damaged, hinders none of other files; those that build on it leave themselves out, by (1).                     [8.10]
+/// damaged, hinders none of other files; those that build on it leave themselves out, by (1). One whose row the disk does not give ends it: the
+/// connection reads nothing more, also at the next opening, and a bad sector must not keep the vault from being opened.       [8.10]
 ///
 /// # Errors
 /// What says nothing of a record.
@@ -139,7 +140,12 @@ fn lay_each_over(
         match lay(intent) {
             Ok(has_told) => replay.records += usize::from(has_told),
             Err(error) if is_of_process(&error) => return Err(error),
-            Err(_) => replay.fault = Some(ReplayFault::Record),
+            Err(error) => {
+                replay.fault = Some(ReplayFault::Record);
+                if matches!(error, Error::Metadata(strongroom_metadata::Error::Disk(_))) {
+                    break;
+                }
+            }
         }
     }
     Ok(())
@@ -351,6 +357,37 @@ mod tests {
         let none = || Error::from(Below::OutOfMemory);
         let ended = lay_each_over(&mut replay, &intents, |_| Err(none()));
         assert!(ended.is_err(), "the opening ends, and the log stays");
+    }
+
+    /// Goal: a bad sector under the row of a file that the log names keeps no vault from being opened. Method: the disk does not give the row
+    /// of the first, and the connection reads nothing more.
+    /// Failed before: the second ended the opening, and every later one.
+    #[test]
+    fn a_row_that_the_disk_does_not_give_does_not_end_the_opening() {
+        use strongroom_metadata::Error as Below;
+        let intent = |inode| Intent {
+            number: inode,
+            acknowledged: 0,
+            inode,
+            birth_id: 0,
+            base: 0,
+            version: 1,
+            mtime: 0,
+            ctime: 0,
+            pieces: Vec::new(),
+        };
+        let mut replay = Replay::default();
+        lay_each_over(&mut replay, &[intent(1), intent(2)], |one| {
+            Err(match one.inode {
+                1 => Below::Disk(ErrorKind::Other).into(),
+                _ => Below::ReadFailed.into(),
+            })
+        })
+        .expect("the vault opens");
+        assert_eq!(
+            (replay.records, replay.fault),
+            (0, Some(ReplayFault::Record))
+        );
     }
 
     /// Failed before: with the sector of the header all records were lost.

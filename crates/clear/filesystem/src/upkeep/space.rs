@@ -20,11 +20,11 @@ use strongroom_format::{Kind, SegmentId};
 use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, Transaction, has_no_file};
 use strongroom_segments::RemovedFile;
 
-use crate::Result;
 use crate::blocks::moving::{move_blocks, under_newest_epoch};
 use crate::core::blocks::Contents;
 use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
+use crate::{Error, Result};
 
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
@@ -33,22 +33,26 @@ pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
     ended.map_or(Ok(()), |sequence| note_finished(core, id, sequence))
 }
 
-/// Writes the end of a segment; gives the sequence to sync before `note_finished`, or `None` if it has ended already.
+/// Writes the end of a segment; gives the sequence to sync before `note_finished`, or `None` if it has ended already, or its file is gone.
 pub(crate) fn end_segment(
     core: &Core,
     sealing: &BlockSealer,
     id: SegmentId,
 ) -> Result<Option<u64>> {
-    let sealed = seal_contents(core, sealing, id)?;
-    match core.blocks.segments.finish(id, &sealed) {
-        // Finished before a crash, or gone already: nothing to do.
-        Err(
+    match write_end(core, sealing, id) {
+        // Finished before a crash, or gone already: nothing to do. A file that is gone may be missed when its contents are read.
+        Err(Error::Segments(
             strongroom_segments::Error::NotUnfinished(_)
             | strongroom_segments::Error::Missing(_)
             | strongroom_segments::Error::Odd(_),
-        ) => Ok(None),
+        )) => Ok(None),
         sequence => Ok(Some(sequence?)),
     }
+}
+
+fn write_end(core: &Core, sealing: &BlockSealer, id: SegmentId) -> Result<u64> {
+    let sealed = seal_contents(core, sealing, id)?;
+    Ok(core.blocks.segments.finish(id, &sealed)?)
 }
 
 /// Makes the end of a segment durable, and says in its row that it has one.

@@ -21,6 +21,7 @@ mod truncation;
 mod epochs;
 
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes};
+use strongroom_metadata::SegmentState;
 use support::{Lab, ROOT, assert_refused};
 
 const CELL: u64 = 64 * 1024;
@@ -589,4 +590,29 @@ fn segments_that_were_full_at_close_or_crash_are_finished() {
             disk_usage(&lab)
         );
     }
+}
+
+/// Goal: a push is not refused for a segment whose file is gone: what is lost is reported where it is read. Method: the row says that the
+/// segment has no end, and nothing of it was read since the opening. Failed before: its contents were looked for in the file first.
+#[test]
+fn a_segment_whose_file_is_gone_keeps_no_other_from_its_end() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    lab.write(file, 0, &pattern(18, 50_000)).expect("writes");
+    lab.end_segments().expect("ends it");
+    lab.reopen();
+    let (engine, path) = (lab.engine(), segment_files(&lab).remove(0));
+    let rows = || engine.reader().expect("reads").segments().expect("reads");
+    let row = rows().remove(0);
+    engine
+        .change(|writer| -> Result<(), Error> {
+            Ok(writer.set_segment_state(row.number, SegmentState::Open)?)
+        })
+        .expect("said");
+    let bytes = std::fs::read(&path).expect("reads");
+    std::fs::remove_file(&path).expect("removed");
+    lab.end_segments().expect("passes over it");
+    assert!(rows().iter().all(|row| row.state != SegmentState::Open));
+    // What looks at the vault in the end finds all.
+    std::fs::write(&path, bytes).expect("written");
 }
