@@ -308,8 +308,9 @@ def test_clients_are_closed_before_their_owner_when_the_program_ends(tmp_path, k
     assert owner.is_owner and not client.is_owner
     file = client.open("/a", "w")
     file.write("written")
-    monkeypatch.setattr(_vault, "_open_vaults", [owner, client])
-    _vault._close_at_exit()
+    with monkeypatch.context() as patch:
+        patch.setattr(_vault, "_open_vaults", [owner, client])
+        _vault._close_at_exit()
     assert owner.closed and client.closed and file.closed
     with strongroom.Vault(folder, key_file=key_file, remember=False) as vault:
         assert vault.read_text("/a") == "written"

@@ -26,6 +26,7 @@ mod init;
 mod keep;
 mod key;
 mod local;
+mod making;
 mod mirror;
 mod mount;
 mod opening;

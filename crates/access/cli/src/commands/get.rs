@@ -6,21 +6,21 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, syncfs};
+use rustix::fs::{OFlags, syncfs};
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId, NodeKind, SeekTarget};
 use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::account::Account;
 use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
+use super::making::{disk_of, make_directory, make_special, parent_of, place};
 use super::mirror::{self, Spared, is_in_the_way};
-use super::placing::beside;
 use super::targets::{Targets, check_named, check_not_vault, check_outside};
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
@@ -89,16 +89,6 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
     })
 }
 
-/// What stands for the disk of a target: opened before anything is written, it hears of each write that fails later. `None` if the
-/// directory may not be listed.
-fn disk_of(target: &Path) -> Option<File> {
-    let directory = match target.is_dir() {
-        true => target,
-        false => parent_of(target),
-    };
-    File::open(directory).ok()
-}
-
 /// Says what of the target cannot be, before anything is opened.
 fn check_target(
     target: &Path,
@@ -124,14 +114,6 @@ fn check_target(
         return Err(Failure::new(ExitCode::NotFound, message)).about(show_path(parent));
     }
     Ok(())
-}
-
-/// The local directory that holds a name.
-fn parent_of(local: &Path) -> &Path {
-    match local.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// Counts the files below `path`, but for what patterns name. False if they cannot be counted.
@@ -569,76 +551,4 @@ fn next_data(file: &strongroom::File, offset: u64, size: u64) -> Result<Option<(
     let to = find(SeekTarget::Hole, from)?.unwrap_or(size).min(size);
     // Punched in between: there is nothing there any more, which reading finds out as well.
     Ok(Some((from, if to > from { to } else { size })))
-}
-
-/// Makes a pipe, socket or device; its mode comes later.
-fn make_special(path: &Path, kind: NodeKind, rdev: u64) -> Result<()> {
-    let file_type = match kind {
-        NodeKind::Fifo => FileType::Fifo,
-        NodeKind::Socket => FileType::Socket,
-        NodeKind::CharDevice => FileType::CharacterDevice,
-        _ => FileType::BlockDevice,
-    };
-    let made = mknodat(CWD, path, file_type, Mode::from_raw_mode(0o600), rdev);
-    match made {
-        Err(rustix::io::Errno::PERM) => Err(Failure::new(
-            ExitCode::Permission,
-            "left out: only the superuser can make devices",
-        )),
-        made => Ok(made.map_err(io::Error::from)?),
-    }
-}
-
-/// Makes a directory that is not readable for others while it fills, or takes one that is there.
-fn make_directory(local: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(local) {
-        // Only a real one: a link could lead anywhere.
-        Err(error)
-            if error.kind() == ErrorKind::AlreadyExists
-                && fs::symlink_metadata(local)?.is_dir() =>
-        {
-            Ok(())
-        }
-        made => Ok(made?),
-    }
-}
-
-/// Makes something under a name beside `local` and renames it when it is whole.
-fn place(local: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let directory = parent_of(local);
-    let name = beside(b"/");
-    let beside = directory.join(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(&name)));
-    let made = make(&beside).and_then(|()| Ok(fs::rename(&beside, local)?));
-    if made.is_err() {
-        // The reason is what counts; the half file is of no use.
-        let _ = fs::remove_file(&beside);
-    }
-    made
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_that_fails_leaves_the_old_file_and_nothing_else() {
-        let place_dir = tempfile::tempdir().unwrap();
-        let local = place_dir.path().join("a");
-        fs::write(&local, b"old").unwrap();
-        let failed = place(&local, |beside| {
-            File::create(beside)?.write_all(b"half")?;
-            Err(Failure::new(ExitCode::Damaged, "no"))
-        });
-        assert!(failed.is_err());
-        assert_eq!(fs::read(&local).unwrap(), b"old");
-        assert_eq!(fs::read_dir(place_dir.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_link_in_the_way_of_a_directory_is_not_followed() {
-        let place_dir = tempfile::tempdir().unwrap();
-        let link = place_dir.path().join("link");
-        symlink("/tmp", &link).unwrap();
-        assert_eq!(make_directory(&link).unwrap_err().code, ExitCode::Exists);
-    }
 }
