@@ -100,11 +100,11 @@ impl Vault {
     /// Whether a snapshot was not taken only to be read, and is the state of now: what was that a moment ago may have gone, and then an older
     /// one is the newest.
     fn stays_as_now(&self, one: &RevisionInfo) -> bool {
-        let is_named = !one.message.is_empty() || !one.tags.is_empty();
-        is_named && {
-            let found = self.differences(one.id, None::<RevisionId>, "/", |_| Err(Error::Changed));
-            found.is_ok()
+        if one.message.is_empty() && one.tags.is_empty() {
+            return false;
         }
+        let found = self.differences(one.id, None::<RevisionId>, "/", |_| Err(Error::Changed));
+        found.is_ok()
     }
 
     /// A snapshot, to be read. `selector`: as `strongroom log --help` lists them: a tag `t:…`, a date `d:…`, the beginning of an id.
