@@ -72,7 +72,8 @@ pub struct NewRevision {
     pub message: String,
     /// Names for it, sorted.
     pub tags: Vec<String>,
-    /// Take none if nothing changed since the newest.
+    /// Take none if nothing changed since the newest. A newest one without message and tags may be there only to be read, and go: for one that
+    /// has either it does not count.
     pub only_if_changed: bool,
 }
 

@@ -10,6 +10,7 @@ use strongroom_filesystem::{
 use strongroom_history::{NewRevision, RevisionId};
 
 use crate::path::{Links, VaultPath, join};
+use crate::request::history::RevisionInfo;
 use crate::{Directory, Error, File, FileOptions, Result, Vault, Walk};
 
 /// One state of the vault, to be read. Cheap to clone.
@@ -71,26 +72,39 @@ impl Vault {
     /// # Errors
     /// `File(ReadOnly)` if the vault is open for reading only: read an earlier state then, by `at`; `File(NoSpace)`.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let new = NewRevision {
-            message: String::new(),
-            tags: Vec::new(),
+        let mut new = NewRevision {
             only_if_changed: true,
+            ..NewRevision::default()
         };
-        match self.take_revision(&new)? {
-            Some(taken) => {
-                let own = Own {
-                    vault: self.clone(),
-                    id: taken.id,
-                };
-                Ok(self.state(taken.id, Some(own)))
-            }
-            // The newest is the state of now; it is another's, and stays.
+        let taken = match self.take_revision(&new)? {
+            Some(taken) => taken,
             None => {
-                let newest = self.revisions()?.pop();
-                let newest = newest.ok_or_else(|| Error::Revision("no snapshot is kept".into()))?;
-                Ok(self.state(newest.id, None))
+                if let Some(newest) = self.revisions()?.pop()
+                    && self.stays_as_now(&newest)
+                {
+                    return Ok(self.state(newest.id, None));
+                }
+                // Another reader's, which goes with that reader, or has gone already.
+                new.only_if_changed = false;
+                let taken = self.take_revision(&new)?;
+                taken.ok_or_else(|| Error::Revision("no snapshot was taken".into()))?
             }
+        };
+        let own = Own {
+            vault: self.clone(),
+            id: taken.id,
+        };
+        Ok(self.state(taken.id, Some(own)))
+    }
+
+    /// Whether a snapshot was not taken only to be read, and is the state of now: what was that a moment ago may have gone, and then an older
+    /// one is the newest.
+    fn stays_as_now(&self, one: &RevisionInfo) -> bool {
+        if one.message.is_empty() && one.tags.is_empty() {
+            return false;
         }
+        let found = self.differences(one.id, None::<RevisionId>, "/", |_| Err(Error::Changed));
+        found.is_ok()
     }
 
     /// A snapshot, to be read. `selector`: as `strongroom log --help` lists them: a tag `t:…`, a date `d:…`, the beginning of an id.

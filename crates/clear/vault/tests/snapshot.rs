@@ -5,7 +5,7 @@
 mod support;
 
 use strongroom::filesystem::{Error as FileError, XattrMode};
-use strongroom::{Error, Links, NewRevision, OpenOptions, Vault};
+use strongroom::{Error, Links, NewRevision, OpenOptions, RevisionInfo, Vault};
 
 use support::Place;
 
@@ -81,7 +81,7 @@ fn a_state_that_was_taken_to_be_read_goes_with_its_last_reader_and_others_stay()
     vault.write("/file", "1").unwrap();
     let state = vault.snapshot().unwrap();
     let second = state.clone();
-    // Nothing has changed: the same one, which is not this one's to remove.
+    // Nothing has changed: the same state, and not this one's to remove.
     drop(vault.snapshot().unwrap());
     drop(state);
     assert_eq!(second.read("/file").unwrap(), b"1");
@@ -101,6 +101,60 @@ fn a_state_that_was_taken_to_be_read_goes_with_its_last_reader_and_others_stay()
     vault.remove_revision(kept.id).unwrap();
     assert!(matches!(state.read("/file"), Err(Error::Revision(_))));
     assert!(matches!(vault.at("t:mine"), Err(Error::Revision(_))));
+}
+
+/// Goal: a reader has its state as long as it reads. Method: two take the state of an unchanged vault, and the first ends. Failed before: the
+/// second read what was the first one's to remove.
+#[test]
+fn a_second_reader_of_an_unchanged_state_goes_on_when_the_first_one_ends() {
+    let (_place, vault) = Place::new();
+    vault.write("/file", "1").unwrap();
+    let first = vault.snapshot().unwrap();
+    let second = vault.snapshot().unwrap();
+    drop(first);
+    assert_eq!(second.read("/file").unwrap(), b"1");
+    assert_eq!(vault.revisions().unwrap().len(), 1);
+    drop(second);
+    assert!(vault.revisions().unwrap().is_empty());
+    let named = take(&vault, "named").unwrap();
+    let state = vault.snapshot().unwrap();
+    assert_eq!(state.id(), named.id, "that one stays");
+    drop(state);
+    assert_eq!(vault.revisions().unwrap().len(), 1);
+}
+
+fn take(vault: &Vault, message: &str) -> Option<RevisionInfo> {
+    let new = NewRevision {
+        message: message.to_owned(),
+        only_if_changed: true,
+        ..NewRevision::default()
+    };
+    vault.take_revision(&new).unwrap()
+}
+
+/// Goal: what was to be kept before something is replaced is kept. Method: a program reads the state of that moment, and ends afterwards.
+/// Failed before: nothing had changed since the state of the program, so none was taken; and that one went with the program.
+#[test]
+fn a_state_that_is_only_read_keeps_nothing_for_others() {
+    let (_place, vault) = Place::new();
+    vault.write("/a", "first").unwrap();
+    let first = take(&vault, "first").unwrap();
+    vault.write("/a", "second").unwrap();
+    let state = vault.snapshot().unwrap();
+    let kept = take(&vault, "before a change").unwrap();
+    assert_eq!(take(&vault, "before another"), None);
+    drop(state);
+    let path = format!("/.history/{}/a", kept.id);
+    assert_eq!(vault.read(path).unwrap(), b"second");
+    vault.write("/a", "third").unwrap();
+    let state = vault.snapshot().unwrap();
+    let message = "before restoring /a from 0123456789abcdef";
+    let restored = vault.restore_keeping(first.id, "/a", "/a", message);
+    drop(state);
+    let kept = restored.unwrap().snapshot_meanwhile.unwrap();
+    let path = format!("/.history/{kept}/.strongroom-restore-0");
+    assert_eq!(vault.read(path).unwrap(), b"third");
+    assert_eq!(vault.check().unwrap().problems, [] as [String; 0]);
 }
 
 /// What would give something of another state than the one that is read is refused.

@@ -63,7 +63,7 @@ pub(crate) struct SnapshotCreate {
     /// A name for the snapshot; may be given more than once
     #[arg(short, long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// Take no snapshot if nothing changed since the newest one
+    /// Take no snapshot if nothing changed since the newest one; one without message and tags does not count if this one has any
     #[arg(long)]
     pub(crate) if_changed: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@
 use strongroom_crypto::{Compression, RevisionSigner};
 use strongroom_format::BlockId;
 use strongroom_history::{
-    self as history, Built, NewRevision, Revision, RevisionBody, RevisionId, StoreNodes,
+    self as history, Built, NewRevision, Revision, RevisionBody, RevisionId, SCHEDULED, StoreNodes,
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, InodeId, Transaction};
 
@@ -149,6 +149,7 @@ impl Filesystem {
         // Two that were joined have no revision yet that goes on from both.
         if only_if_changed
             && let [head] = &heads[..]
+            && !(is_to_stay(&draft) && self.may_pass(head))
             && engine.reader()?.block_id(head.root)? == Some(living.root())
         {
             // What changed meanwhile is as it was: it does not count as changed any more.
@@ -180,6 +181,14 @@ impl Filesystem {
             heads.extend(reader.revisions()?.pop());
         }
         Ok(heads)
+    }
+
+    /// Whether a kept revision may have been taken only to be read, and go with its last reader: it has neither message nor tags. Who has to
+    /// keep a state must not count on it.
+    #[must_use]
+    pub fn may_pass(&self, row: &metadata::Revision) -> bool {
+        let proven = self.core.history.prove(&row.id, &row.body);
+        proven.is_ok_and(|one| one.body.message.is_empty() && one.body.tags.is_empty())
     }
 
     /// How many nodes are new or changed since the newest revision, counted to `limit`; `None` if there is no revision. Everything
@@ -333,6 +342,11 @@ impl Filesystem {
         }
         Ok(self.keep_setting(TAKING, &[])?)
     }
+}
+
+/// Whether somebody wants to find this revision later. What is taken by schedule, or for a remote, is taken again.
+fn is_to_stay(draft: &RevisionBody) -> bool {
+    (!draft.message.is_empty() || !draft.tags.is_empty()) && draft.message != SCHEDULED
 }
 
 /// Stores the nodes of a tree that is being built.

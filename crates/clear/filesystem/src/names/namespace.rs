@@ -365,6 +365,24 @@ impl Filesystem {
         self.core.content.nodes.retain(inode, 1);
     }
 
+    /// Takes a reference on the node of a number that somebody noted earlier, and gives what `stat` shows of it.
+    ///
+    /// # Errors
+    /// `Stale` if there is no such node, or nothing but this number leads to it: its content is being removed. Also for a node of a
+    /// snapshot, which has its number only as long as somebody refers to it.
+    pub fn refer_again(&self, inode: InodeId) -> Result<Attributes> {
+        if self.snapshots(inode).is_some() {
+            return Err(Error::Stale);
+        }
+        let core = &self.core;
+        let mut writer = core.store.lock();
+        let node = core.node_in(&mut writer, inode)?;
+        if node.living()?.inode.nlink == 0 && core.content.nodes.references(inode) == 0 {
+            return Err(Error::Stale);
+        }
+        self.hand_out(&node)
+    }
+
     /// (3): takes a reference and gives the attributes. Call with the writer held.
     fn hand_out(&self, node: &Arc<Node>) -> Result<Attributes> {
         let attributes = node.attributes()?;

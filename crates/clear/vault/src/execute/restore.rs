@@ -58,8 +58,15 @@ pub(crate) fn restore(
     let precaution = match message {
         None => None,
         Some(message) => {
-            let newest = session.filesystem().heads()?.first().map(|head| head.id);
-            Some(Precaution { message, newest })
+            let filesystem = session.filesystem();
+            let newest = filesystem.heads()?.into_iter().next();
+            Some(Precaution {
+                message,
+                stays: newest
+                    .as_ref()
+                    .is_some_and(|newest| !filesystem.may_pass(newest)),
+                newest: newest.map(|newest| newest.id),
+            })
         }
     };
     let mut restorer = Restorer {
@@ -99,6 +106,8 @@ struct Precaution<'m> {
     message: &'m str,
     /// The newest snapshot when the restore began.
     newest: Option<[u8; 32]>,
+    /// Whether that one was not taken only to be read: such a one goes with its last reader.
+    stays: bool,
 }
 
 /// What lost its place.
@@ -239,8 +248,8 @@ impl<'s> Restorer<'s> {
         }
         let is_kept = match precaution.newest {
             _ if places.is_empty() => true,
-            None => false,
-            Some(newest) => self.filesystem().has_all(&newest, &places)?,
+            Some(newest) if precaution.stays => self.filesystem().has_all(&newest, &places)?,
+            _ => false,
         };
         if !is_kept {
             let new = NewRevision {
