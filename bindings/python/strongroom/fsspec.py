@@ -287,7 +287,12 @@ class StrongroomFileSystem(AbstractFileSystem):
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
-        for one in self.expand_path(path, recursive=False):
+        found = set()
+        for given in path if isinstance(path, (list, tuple, set)) else [path]:
+            exact = self._strip_protocol(given)
+            # A name may look like a pattern: what has that name is meant then, and nothing that the pattern fits.
+            found.update([exact] if self._tree.lexists(exact) else self.expand_path(exact, recursive=False))
+        for one in sorted(found):
             if not self._tree.isdir(one) or self._tree.islink(one):
                 self._changing.remove(one)
             elif recursive:

@@ -183,6 +183,17 @@ def test_what_one_transaction_writes_to_a_file_and_appends_to_it_is_all_there(fs
     assert sorted(vault.listdir()) == ["log", "new"] and fs.cat("/log") == b"old one two three"
 
 
+def test_a_name_that_looks_like_a_pattern_is_removed_and_nothing_else(fs, vault):
+    for name in ("/x[1].csv", "/x1.csv", "/y1.csv", "/y2.csv"):
+        vault.write_bytes(name, b"x")
+    fs.rm("/x[1].csv")
+    assert sorted(vault.listdir()) == ["x1.csv", "y1.csv", "y2.csv"]
+    fs.rm(["/y[12].csv"])
+    assert vault.listdir() == ["x1.csv"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm("/z")
+
+
 def test_what_cannot_be_written_empties_no_file(fs, vault):
     vault.write_bytes("/a", b"kept")
     with pytest.raises(TypeError):
