@@ -124,7 +124,7 @@ static void appended(sqlfs_t *sqlfs)
     assert(sqlfs_proc_release(sqlfs, "/appended", &appends) == 0);
 }
 
-/* What is there is not opened in place of a new file, and what is created to be appended to is appended to. */
+/* What is there is not opened in place of a new file, what is created to be appended to is appended to, and O_TRUNC empties. */
 static void created(sqlfs_t *sqlfs)
 {
     struct fuse_file_info fi = { 0 };
@@ -140,6 +140,11 @@ static void created(sqlfs_t *sqlfs)
     assert(size_of(sqlfs, "/there") == 204);
     assert(sqlfs_proc_read(sqlfs, "/there", found, 204, 0, &fi) == 204);
     assert(memcmp(found, content, 200) == 0 && memcmp(found + 200, "more", 4) == 0);
+    fi.flags = O_WRONLY | O_CREAT | O_TRUNC;
+    assert(sqlfs_proc_create(sqlfs, "/there", 0100644, &fi) == 0);
+    assert(sqlfs_proc_write(sqlfs, "/there", "less", 4, 0, &fi) == 4);
+    assert(sqlfs_proc_release(sqlfs, "/there", &fi) == 0);
+    assert(size_of(sqlfs, "/there") == 4);
 }
 
 /* 0, or the number of what went wrong: not 1 or 0. */

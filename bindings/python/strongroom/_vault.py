@@ -219,6 +219,7 @@ class Vault(Tree):
 
     def write_bytes(self, path: AnyPath, data: Any) -> int:
         """Makes or empties a file and writes ``data``. Not atomic: ``replace_content`` is."""
+        data = buffer(data)  # Before the file is emptied: what cannot be written shall not cost what is there.
         with self.open(path, "wb", 0) as file:
             return file.pwrite(data, 0)
 
@@ -226,6 +227,8 @@ class Vault(Tree):
         self, path: AnyPath, text: str, encoding: str = "utf-8", errors: Optional[str] = None, newline: Optional[str] = None
     ) -> int:
         """The same with text."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be str, not {type(text).__name__}")
         with self.open(path, "w", -1, encoding, errors, newline) as file:
             return file.write(text)
 

@@ -22,7 +22,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from ._history import Snapshot
-from ._names import encode
+from ._names import buffer, encode
 from ._stat import Stat
 from ._tree import DirEntry, Tree
 from ._vault import Vault
@@ -210,8 +210,13 @@ class StrongroomFileSystem(AbstractFileSystem):
         if "r" not in mode:
             self._make_room(path)
             if not autocommit:
-                return _Pending(self._changing, path, mode)
+                return _Pending(self._changing, path, mode, self._earlier(path) if "a" in mode else None)
         return self._tree.open(path, mode)
+
+    def _earlier(self, path: str) -> Optional[_Pending]:
+        """The file that the transaction gives this path, as it is now."""
+        of_path = [file for file in self.transaction.files if isinstance(file, _Pending) and file._path == path]
+        return of_path[-1] if of_path else None
 
     def _make_room(self, path: str) -> None:
         if self.auto_mkdir:
@@ -228,7 +233,7 @@ class StrongroomFileSystem(AbstractFileSystem):
 
     def pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
         """Makes a file that holds ``value``; ``mode="create"`` fails if it is there."""
-        path = self._strip_protocol(path)
+        path, value = self._strip_protocol(path), buffer(value)
         self._make_room(path)
         with self._tree.open(path, "xb" if mode == "create" else "wb", 0) as file:
             file.pwrite(value, 0)
@@ -282,7 +287,12 @@ class StrongroomFileSystem(AbstractFileSystem):
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
-        for one in self.expand_path(path, recursive=False):
+        found = set()
+        for given in path if isinstance(path, (list, tuple, set)) else [path]:
+            exact = self._strip_protocol(given)
+            # A name may look like a pattern: what has that name is meant then, and nothing that the pattern fits.
+            found.update([exact] if self._tree.lexists(exact) else self.expand_path(exact, recursive=False))
+        for one in sorted(found):
             if not self._tree.isdir(one) or self._tree.islink(one):
                 self._changing.remove(one)
             elif recursive:
@@ -368,16 +378,26 @@ def _copy(source: Any, target: Any) -> None:
 
 
 class _Pending(io.BufferedWriter):
-    """A file of an fsspec transaction: it has a name of its own until it is committed."""
+    """A file of an fsspec transaction: it has a name of its own until it is committed.
 
-    def __init__(self, vault: Vault, path: str, mode: str) -> None:
+    One that appends to a file of the same transaction, ``earlier``, writes to that one, which is given its name and removed as such.
+    """
+
+    def __init__(self, vault: Vault, path: str, mode: str, earlier: Optional[_Pending]) -> None:
         self._vault = vault
         self._path = path
+        self._is_first = earlier is None
+        self._new_only = "x" in mode
+        if earlier is not None:
+            if not earlier.closed:
+                earlier.flush()
+            self._pending = earlier._pending
+            super().__init__(vault.open(self._pending, "ab", 0))
+            return
         above, _, name = path.rpartition("/")
         # A name has at most 255 bytes, whatever its characters are.
         begin = encode(name)[:200].decode("utf-8", "ignore")
         self._pending = f"{above}/.{begin}.{secrets.token_hex(8)}.part"
-        self._new_only = "x" in mode
         if "a" in mode and vault.isfile(path):
             with vault.open(path, "rb", 0) as old, vault.open(self._pending, "xb", 0) as new:
                 _copy(old, new)
@@ -386,12 +406,14 @@ class _Pending(io.BufferedWriter):
     def commit(self) -> None:
         """Gives it its name."""
         self.close()
-        self._vault.rename(self._pending, self._path, how="no_replace" if self._new_only else "replace")
+        if self._is_first:
+            self._vault.rename(self._pending, self._path, how="no_replace" if self._new_only else "replace")
 
     def discard(self) -> None:
         """Removes it."""
         self.close()
-        self._vault.remove(self._pending)
+        if self._is_first:
+            self._vault.remove(self._pending)
 
 
 def _passphrase(env: Optional[str], file: Optional[str]) -> Any:

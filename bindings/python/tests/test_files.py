@@ -440,3 +440,16 @@ def test_locks_hold_between_open_files(vault):
         assert isinstance(error.value, BlockingIOError) and error.value.errno == 11
         one.unlock()
         other.raw.lock(shared=True)
+
+
+def test_what_cannot_be_written_empties_no_file(vault):
+    vault.write_bytes("/a", b"kept")
+    for write, wrong in (
+        (vault.write_bytes, "text"),
+        (vault.write_bytes, 5),
+        (vault.write_text, b"bytes"),
+        (vault.write_text, None),
+    ):
+        with pytest.raises(TypeError):
+            write("/a", wrong)
+        assert vault.read_bytes("/a") == b"kept"

@@ -163,6 +163,44 @@ def test_a_transaction_shows_its_files_at_its_end(fs, vault):
     assert fs.cat("/" + longest) == b"x"
 
 
+def test_what_one_transaction_writes_to_a_file_and_appends_to_it_is_all_there(fs, vault):
+    vault.write_bytes("/log", b"old")
+    with fs.transaction:
+        for line in (b" one", b" two", b" three"):
+            with fs.open("/log", "ab") as file:
+                file.write(line)
+        with fs.open("/new", "wb") as file:
+            file.write(b"begun")
+        with fs.open("/new", "ab") as file:
+            file.write(b" and ended")
+        assert fs.cat("/log") == b"old"
+    assert fs.cat("/log") == b"old one two three" and fs.cat("/new") == b"begun and ended"
+    with pytest.raises(KeyError), fs.transaction:
+        for _ in range(2):
+            with fs.open("/log", "ab") as file:
+                file.write(b"x")
+        raise KeyError
+    assert sorted(vault.listdir()) == ["log", "new"] and fs.cat("/log") == b"old one two three"
+
+
+def test_a_name_that_looks_like_a_pattern_is_removed_and_nothing_else(fs, vault):
+    for name in ("/x[1].csv", "/x1.csv", "/y1.csv", "/y2.csv"):
+        vault.write_bytes(name, b"x")
+    fs.rm("/x[1].csv")
+    assert sorted(vault.listdir()) == ["x1.csv", "y1.csv", "y2.csv"]
+    fs.rm(["/y[12].csv"])
+    assert vault.listdir() == ["x1.csv"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm("/z")
+
+
+def test_what_cannot_be_written_empties_no_file(fs, vault):
+    vault.write_bytes("/a", b"kept")
+    with pytest.raises(TypeError):
+        fs.pipe_file("/a", "text")
+    assert fs.cat("/a") == b"kept"
+
+
 def test_a_folder_is_opened_by_storage_options(tmp_path, monkeypatch):
     folder = str(tmp_path / "v")
     strongroom.Vault.create(folder, passphrase="sesame-7391", remember=False).close()

@@ -312,7 +312,7 @@ SQLFS_CALL int sqlfs_proc_create(sqlfs_t *sqlfs, const char *path, mode_t mode, 
 {
     sr_file file;
     int made = fi->flags & O_EXCL ? SR_CREATE_NEW : SR_CREATE;
-    int ours = SR_READ | SR_WRITE | made | (fi->flags & O_APPEND ? SR_APPEND : 0);
+    int ours = SR_READ | SR_WRITE | made | (fi->flags & O_APPEND ? SR_APPEND : 0) | (fi->flags & O_TRUNC ? SR_TRUNCATE : 0);
     int result = sr_file_open(sqlfs_vault(sqlfs), path, (uint32_t)ours, mode & 07777, &file);
     if (result == 0)
         fi->fh = file.id;

@@ -14,6 +14,7 @@ import java.nio.channels.NonReadableChannelException;
 import java.nio.channels.NonWritableChannelException;
 import java.nio.channels.ReadableByteChannel;
 import java.nio.channels.WritableByteChannel;
+import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -48,6 +49,26 @@ final class VaultChannel extends IOCipherFileChannel {
         this.flags = flags;
         this.syncs = syncs;
         this.after = after;
+    }
+
+    /** What removes an open file by its path, unless it was moved meanwhile: another one may be there then. */
+    static AutoCloseable deletion(VaultPath at, VaultFile file) throws IOException {
+        Object opened;
+        try {
+            opened = file.attributes().fileKey();
+        } catch (IOException | RuntimeException error) {
+            file.close();
+            throw error;
+        }
+        return () -> {
+            try {
+                if (at.tree().stat(at.absolute(), false).fileKey().equals(opened)) {
+                    at.tree().removeFile(at.absolute());
+                }
+            } catch (NoSuchFileException gone) {
+                // As it was to be.
+            }
+        };
     }
 
     VaultFile file() {
@@ -143,18 +164,19 @@ final class VaultChannel extends IOCipherFileChannel {
         boolean done = false;
         try {
             begin();
-            if (from.hasArray()) {
-                write(offset, from.array(), from.arrayOffset() + from.position(), len);
-                from.position(from.limit());
-            } else {
-                byte[] piece = new byte[Math.min(len, PIECE_BYTES)];
-                long at = offset;
-                while (from.hasRemaining()) {
-                    int part = Math.min(from.remaining(), piece.length);
-                    from.get(piece, 0, part);
+            byte[] piece = from.hasArray() ? from.array() : new byte[Math.min(len, PIECE_BYTES)];
+            long at = offset;
+            // After an error the buffer begins with what was not written: a program that tries again goes on there.
+            while (from.hasRemaining()) {
+                int part = Math.min(from.remaining(), from.hasArray() ? VaultFile.TRANSFER_BYTES : piece.length);
+                if (from.hasArray()) {
+                    write(at, piece, from.arrayOffset() + from.position(), part);
+                } else {
+                    from.duplicate().get(piece, 0, part);
                     write(at, piece, 0, part);
-                    at = offset < 0 ? -1 : at + part;
                 }
+                from.position(from.position() + part);
+                at = offset < 0 ? -1 : at + part;
             }
             if (syncs) {
                 file.sync();

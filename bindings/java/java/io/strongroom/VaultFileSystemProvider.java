@@ -184,7 +184,9 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
         if (changes) {
             at.checkWritable();
         }
-        if (options.contains(LinkOption.NOFOLLOW_LINKS) && isSymlink(at)) {
+        boolean goes = options.contains(StandardOpenOption.DELETE_ON_CLOSE);
+        // What goes at the end must be what was opened, not what a link to it is.
+        if ((goes || options.contains(LinkOption.NOFOLLOW_LINKS)) && isSymlink(at)) {
             throw new FileSystemLoopException(path.toString());
         }
         VaultFile file;
@@ -197,12 +199,7 @@ public final class VaultFileSystemProvider extends FileSystemProvider {
             throw error;
         }
         boolean syncs = options.contains(StandardOpenOption.SYNC) || options.contains(StandardOpenOption.DSYNC);
-        boolean goes = options.contains(StandardOpenOption.DELETE_ON_CLOSE);
-        return new VaultChannel(files(at), file, flags, syncs, () -> {
-            if (goes) {
-                deleteIfExists(at);
-            }
-        });
+        return new VaultChannel(files(at), file, flags, syncs, goes ? VaultChannel.deletion(at, file) : () -> {});
     }
 
     /** The flags of {@link VaultFile}. */

@@ -188,6 +188,43 @@ class ChannelTest {
         return seen + " " + (Files.exists(path) ? content(path) : "none");
     }
 
+    /** Goal: what is deleted on close is what was opened. Method: it is moved, and another file gets its path; and a link to a file. */
+    @Test
+    void whatGoesOnCloseIsWhatWasOpened() throws Exception {
+        Path path = vault.path("/passing");
+        Path moved = vault.path("/moved");
+        try (FileChannel channel = open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.DELETE_ON_CLOSE)) {
+            channel.write(buffer("one"));
+            Files.move(path, moved);
+            Files.write(path, "another".getBytes());
+        }
+        assertEquals("another", content(path));
+        assertEquals("one", content(moved));
+        Path link = Files.createSymbolicLink(vault.path("/link-to-passing"), path);
+        assertThrows(FileSystemLoopException.class, () -> open(link, StandardOpenOption.READ, StandardOpenOption.DELETE_ON_CLOSE));
+        assertTrue(Files.isSymbolicLink(link));
+    }
+
+    /** Goal: a write that is tried again after an error leaves nothing out. Method: the second half would lie behind the largest size of a file. */
+    @Test
+    void aWriteThatFailsLeavesInTheBufferWhatWasNotWritten() throws Exception {
+        Path path = vault.path("/largest");
+        long start = Long.MAX_VALUE - (1 << 16) + 1 - VaultFile.TRANSFER_BYTES - 100;
+        for (boolean direct : new boolean[] {true, false}) {
+            ByteBuffer from = wrap(new byte[2 * VaultFile.TRANSFER_BYTES], direct);
+            try (FileChannel channel = open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+                channel.position(start);
+                assertThrows(IOException.class, () -> channel.write(from));
+                assertEquals(VaultFile.TRANSFER_BYTES, from.position());
+                assertEquals(start + VaultFile.TRANSFER_BYTES, channel.position());
+                from.rewind();
+                assertThrows(IOException.class, () -> channel.write(from, start));
+                assertEquals(VaultFile.TRANSFER_BYTES, from.position());
+            }
+            Files.delete(path);
+        }
+    }
+
     @Test
     void whatIsAppendedGoesToTheEnd() throws Exception {
         Path path = vault.path("/log");

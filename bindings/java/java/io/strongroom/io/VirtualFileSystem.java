@@ -125,7 +125,8 @@ public final class VirtualFileSystem {
             throw new IllegalArgumentException(folder + " is not a container");
         }
         try {
-            Files.walkFileTree(folder, new SimpleFileVisitor<Path>() {
+            // A walk that begins at a link would remove the link and leave the container.
+            Files.walkFileTree(folder.toRealPath(), new SimpleFileVisitor<Path>() {
                 @Override
                 public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
                     Files.delete(file);
@@ -141,6 +142,7 @@ public final class VirtualFileSystem {
                     return FileVisitResult.CONTINUE;
                 }
             });
+            Files.deleteIfExists(folder);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

@@ -109,6 +109,16 @@ class IoTest {
     }
 
     @Test
+    void aContainerBehindALinkIsDeletedWithTheLink() throws Exception {
+        VirtualFileSystem other = new VirtualFileSystem(new VaultOptions().withoutRecords());
+        other.createNewContainer(place.resolve("target").toString(), "secret");
+        Path link = java.nio.file.Files.createSymbolicLink(place.resolve("link"), place.resolve("target"));
+        other.deleteContainer(link.toString());
+        assertFalse(java.nio.file.Files.exists(place.resolve("target")));
+        assertFalse(java.nio.file.Files.isSymbolicLink(link));
+    }
+
+    @Test
     void aRawKeyHasThirtyTwoBytes() {
         VirtualFileSystem other = new VirtualFileSystem(new VaultOptions().withoutRecords());
         byte[] key = new byte[32];
