@@ -204,6 +204,29 @@ fn a_device_that_adds_a_remote_again_stays_the_device_that_it_is() {
     devices.assert_same();
 }
 
+/// Goal: a device that reaches one remote under two names, as from inside and outside of a network, takes what it published under one of them
+/// for no sign of a copy. Method: it syncs by turns, then through one name more often than it keeps publications of its own, then through
+/// the other. Failed before: it got new keys after each turn.
+#[test]
+fn a_remote_with_two_names_is_no_sign_of_a_copy() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let before = devices.device_of(0);
+    let one = &devices.vaults[0];
+    one.add_remote("again", &devices.address()).unwrap();
+    let by_turns = ["again", crate::NAME].into_iter().cycle().take(6);
+    let names = by_turns.chain([crate::NAME; 12]).chain(["again"]);
+    for (round, name) in names.enumerate() {
+        one.write("/round", round.to_string()).unwrap();
+        one.sync_with(name, &mut |_| GoOn::Yes).unwrap();
+        assert_eq!(devices.device_of(0), before, "{round}");
+    }
+    devices.settle();
+    assert_eq!(devices.device_of(0), before);
+    assert_eq!(devices.devices_known_to(1), 2);
+    devices.assert_same();
+}
+
 /// Goal: an older folder whose device has changed keys since can go on, by order and with a key of the vault.
 #[test]
 fn an_older_folder_from_before_a_change_of_keys_goes_on_with_a_key_of_the_vault() {
