@@ -299,6 +299,30 @@ impl Folder {
         self.sync()
     }
 
+    /// Moves a file of the vault folder, given by its path in it, to the folder `unexplained`, durably. It replaces nothing there.
+    pub(crate) fn set_aside(&self, file: &str) -> Result<()> {
+        let aside = self.inside(UNEXPLAINED);
+        aside.make()?;
+        let (folders, name) = file.rsplit_once('/').unwrap_or(("", file));
+        let mut target = name.to_owned();
+        let mut number = 1;
+        while aside.has(&target) {
+            number += 1;
+            target = format!("{name}-{number}");
+        }
+        let moved = self.hold().and_then(|vault| {
+            let holder = match folders {
+                "" => vault,
+                folders => vault.folder(folders)?,
+            };
+            let aside = aside.hold()?;
+            holder.move_to(name, &aside, &target)?;
+            aside.sync()?;
+            holder.sync()
+        });
+        moved.map_err(below("moving a file to the folder `unexplained`"))
+    }
+
     /// A small file that only says how far something was; nothing if it cannot be read.
     pub(crate) fn read_state(&self, name: &'static str) -> Option<Vec<u8>> {
         self.read(name).ok().flatten()

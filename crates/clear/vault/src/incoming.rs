@@ -86,6 +86,8 @@ pub(crate) fn put_in_place<'a>(
 ) -> Result<()> {
     let incoming = folder.inside(INCOMING);
     incoming.make()?;
+    // Before it is in the list: what is listed and has no row is removed by the next opening.
+    make_way(folder, segments.clone())?;
     // What an attempt put in place that failed stays in the list.
     let before = incoming
         .hold()
@@ -125,6 +127,35 @@ pub(crate) fn put_in_place<'a>(
     kept.make()?;
     for (name, bytes) in records {
         kept.replace(name, bytes)?;
+    }
+    Ok(())
+}
+
+/// Sets aside files that have the name of a segment that came, and other bytes. An older copy of the database that was put back does not know
+/// them. Rows would point into the wrong file; and what such a file holds may be nowhere else.
+fn make_way<'a>(
+    folder: &Folder,
+    segments: impl Iterator<Item = (&'a SegmentId, &'a String)>,
+) -> Result<()> {
+    let from = folder.inside(INCOMING).hold().map_err(failed())?;
+    let into = match folder.inside(SEGMENTS).hold() {
+        Err(error) if error.is_missing() => return Ok(()),
+        held => held.map_err(failed())?,
+    };
+    for (id, staged) in segments {
+        let path = placed_segment(*id);
+        let Some(here) = read_segment(&into, &path).map_err(failed())? else {
+            continue;
+        };
+        // What did not come is here with the bytes that were published.
+        let came = read_segment(&from, staged).map_err(failed())?;
+        if came.is_some_and(|came| came != here) {
+            folder.set_aside(&format!("{SEGMENTS}/{path}"))?;
+            log::warn!(
+                "the file `{SEGMENTS}/{path}`, of which the database does not know, is not the one of that name at the remote: it was moved to \
+                 the folder `unexplained`"
+            );
+        }
     }
     Ok(())
 }

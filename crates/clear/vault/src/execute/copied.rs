@@ -17,7 +17,7 @@ use strongroom_metadata::{Published, PublishedAs};
 use strongroom_sync::{Live, RemoteState};
 
 use crate::execute::evict::bring_back_retired;
-use crate::execute::published::{change, segment_files};
+use crate::execute::published::{change, rows, segment_files};
 use crate::execute::session::{OpenVault, Session};
 use crate::execute::standing::LET_GO;
 use crate::folder::{Folder, INCOMING, below};
@@ -43,10 +43,22 @@ pub(super) fn look_at(
     signed: &SignedPublication,
 ) -> Result<()> {
     let is_known = state.made.is_empty() || state.made.contains(&signed.id);
-    match !is_known && is_by_this_device(session, signed) {
+    match !is_known && is_by_this_device(session, signed) && !is_known_elsewhere(session, signed)? {
         true => note(session, signed.body.device),
         false => Ok(()),
     }
+}
+
+/// Whether this copy has made a publication, or looked at it, under another name that it has for the same remote.
+fn is_known_elsewhere(session: &Session, signed: &SignedPublication) -> Result<bool> {
+    let mut same = rows(session)?.into_iter();
+    Ok(same.any(|row| {
+        let state = RemoteState::decode(&row.state).filter(|_| row.id == signed.body.remote.0);
+        state.is_some_and(|state| {
+            let was_looked_at = !state.made.is_empty() && state.last.0 >= signed.body.number;
+            was_looked_at || state.made.contains(&signed.id)
+        })
+    }))
 }
 
 /// Notes that another copy acts as `device` too.

@@ -17,7 +17,7 @@ use strongroom_history::{Blocks, Revision, Salvage, Survey};
 use strongroom_metadata::{self as metadata, BlockNumber, Reader, SegmentNumber, SegmentState};
 
 use crate::execute::verify::show_segment;
-use crate::folder::{REVISIONS, UNEXPLAINED, below};
+use crate::folder::REVISIONS;
 use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::FoundBlocks;
 use crate::recovery::recover::Trial;
@@ -274,26 +274,7 @@ impl Repair<'_> {
         if self.trial == Trial::OnlyLook {
             return Ok(());
         }
-        let aside = self.folder.inside(UNEXPLAINED);
-        aside.make()?;
-        let (folders, name) = file.rsplit_once('/').unwrap_or(("", file));
-        let mut target = name.to_owned();
-        let mut number = 1;
-        while aside.has(&target) {
-            number += 1;
-            target = format!("{name}-{number}");
-        }
-        let moved = self.folder.hold().and_then(|vault| {
-            let holder = match folders {
-                "" => vault,
-                folders => vault.folder(folders)?,
-            };
-            let aside = aside.hold()?;
-            holder.move_to(name, &aside, &target)?;
-            aside.sync()?;
-            holder.sync()
-        });
-        moved.map_err(below("moving a file to the folder `unexplained`"))
+        self.folder.set_aside(file)
     }
 
     /// Damaged records of kept revisions are written again; others that do not open are set aside.
