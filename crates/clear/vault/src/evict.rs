@@ -374,16 +374,17 @@ impl Vault {
             Ok((name, created))
         };
         let (mut name, created) = say()?;
-        if created == Created::AlreadyThere && name == row.needs.0 {
-            // An attempt that was cut off said it, and nobody knows how long ago.
+        let is_unknown = matches!(said, 0 | SAYING) && name == row.needs.0;
+        if created == Created::AlreadyThere && is_unknown && row.last > 0 {
+            // An attempt that was cut off said it, or it could not be removed: nobody knows how long ago.
             note(SAYING, true)?;
             (name, _) = say()?;
         }
         note(row.last, false)?;
-        let had_other = name != row.needs.0 && row.needs.0 != [0; 16];
         match said {
-            _ if had_other => remove_needs(remote, &row.needs.0, None),
+            // What is there may be what a copy of this folder said that is not noted as one yet: it stays.
             0 => Ok(()),
+            _ if name != row.needs.0 => remove_needs(remote, &row.needs.0, None),
             SAYING => remove_needs(remote, &name, Some(row.last)),
             _ if said == row.last => Ok(()),
             _ => removed(remote, &needs_name(&name, said)),
