@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::hex;
-use strongroom_remote::{ObjectName, Remote};
+use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::{needs_name, needs_of, publication_number};
 
 use crate::clock::now_s;
@@ -180,7 +180,8 @@ impl Vault {
     /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
     ///
     /// # Errors
-    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`. What none has any more, and that it was stopped, is in the report.
+    /// `File` with `OnlyAtRemote` if some of it is only where nobody can ask now: then the rest has come; `NoSpace`. What no remote has any
+    /// more, and that it was stopped, is in the report.
     pub fn bring_back(
         &self,
         path: Option<&[u8]>,
@@ -241,6 +242,7 @@ impl Vault {
             bytes: 0,
             bytes_total: bytes_of(&away),
         };
+        let mut unasked = None;
         for one in away {
             if told(&progress) == GoOn::No {
                 report.is_stopped = true;
@@ -257,12 +259,17 @@ impl Vault {
                     report.lost += 1;
                     report.lost_bytes += one.len;
                 }
+                // The rest may be at other remotes.
+                Err(error @ Error::File(FileError::OnlyAtRemote(_))) => {
+                    unasked.get_or_insert(error);
+                    continue;
+                }
                 Err(error) => return Err(error),
             }
             progress.bytes += one.len;
         }
         told(&progress);
-        Ok(report)
+        unasked.map_or(Ok(report), Err)
     }
 
     /// Refuses to forget the remote of that name if something that is away there is shown by no other now; gives the hash of what is away.
@@ -347,16 +354,35 @@ impl Vault {
         // What is old is not believed for ever. A time in the future is that of a clock that was wrong.
         let since_s = row.needs_since_s;
         let is_old = since_s > now_s() || passed(since_s, NEEDS_RENEWED);
-        if said == row.last && said > 0 && needs == Needs::IfAway && !is_old {
-            return Ok(());
+        if said == row.last && said > 0 && !is_old {
+            // What is there keeps its age, and so does what is noted of that.
+            return match needs {
+                Needs::Soon => match remote.create(&needs_name(&row.needs.0, said), Vec::new())? {
+                    Created::AlreadyThere => Ok(()),
+                    // The remote lost it, or another program has just taken it back.
+                    Created::New => note(said, false),
+                },
+                Needs::IfAway => Ok(()),
+            };
         }
         // Whatever cuts it off from here on, what was said is found again, and goes once nothing is needed. What is there already keeps
         // its age, so it is said under another name.
         note(SAYING, said > 0 && is_old)?;
-        let (name, _) = self.remote_row(number)?.needs;
-        remote.create(&needs_name(&name, row.last), Vec::new())?;
+        let say = || -> Result<([u8; 16], Created)> {
+            let (name, _) = self.remote_row(number)?.needs;
+            let created = remote.create(&needs_name(&name, row.last), Vec::new())?;
+            Ok((name, created))
+        };
+        let (mut name, created) = say()?;
+        let is_unknown = matches!(said, 0 | SAYING) && name == row.needs.0;
+        if created == Created::AlreadyThere && is_unknown && row.last > 0 {
+            // An attempt that was cut off said it, or it could not be removed: nobody knows how long ago.
+            note(SAYING, true)?;
+            (name, _) = say()?;
+        }
         note(row.last, false)?;
         match said {
+            // What is there may be what a copy of this folder said that is not noted as one yet: it stays.
             0 => Ok(()),
             _ if name != row.needs.0 => remove_needs(remote, &row.needs.0, None),
             SAYING => remove_needs(remote, &name, Some(row.last)),

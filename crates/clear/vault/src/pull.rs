@@ -388,8 +388,9 @@ impl Vault {
         joining
             .filter(|one| !unfinished.numbers.contains(&one.body.number))
             .for_each(|one| live.add(one));
-        if start == Start::Joined {
-            self.leave_out_known(row.number, &mut live, row.joined)?;
+        match start {
+            Start::Joined => self.leave_out_known(row.number, &mut live, row.joined)?,
+            Start::Base => self.leave_out_lost(remote, &mut live)?,
         }
         self.bring(remote, &live, &found, first, report, told)?;
         let behind = first + found.len() as u64;
@@ -446,6 +447,21 @@ impl Vault {
         let new = self.not_live(remote, &hashes.map(front).collect::<Vec<_>>(), joined)?;
         live.segments.retain(|hash, _| new.contains(&front(hash)));
         live.revisions.retain(|hash, _| new.contains(&front(hash)));
+        Ok(())
+    }
+
+    /// Leaves out what was given up as lost here and the remote still lacks: it has rows, and nobody waits for it.         [11.9.4]
+    fn leave_out_lost(&self, remote: &dyn Remote, live: &mut Live) -> Result<()> {
+        let lost = self.segments_of(WhichSegments::GivenUp, None)?.into_iter();
+        let lost: HashSet<[u8; 16]> = lost.map(|one| one.id).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let listed = remote.list("segments")?.into_iter();
+        let there: HashSet<String> = listed.map(|one| one.name).collect();
+        live.segments.retain(|hash, one| {
+            !lost.contains(&one.id.0) || there.contains(&strongroom_format::hex::encode(hash))
+        });
         Ok(())
     }
 

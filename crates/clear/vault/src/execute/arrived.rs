@@ -17,7 +17,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use strongroom_crypto::BlockSealer;
-use strongroom_filesystem::{Arrived, ArrivedBlock, ArrivedSegment, Engine};
+use strongroom_filesystem::{Arrived, ArrivedBlock, ArrivedSegment, Engine, Error as FileError};
 use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::publication::{PublishedRevision, PublishedSegment};
@@ -175,7 +175,13 @@ impl<'a> Arrival<'a> {
             let path = placed_segment(row.id);
             let has_more = row.live_bytes < row.total_bytes;
             if looked == Looked::Away && row.state == SegmentState::Away && has_more {
-                self.engine.bring_back(row.id)?;
+                match self.engine.bring_back(row.id) {
+                    // What no remote has any more has nothing that could be found; all else goes on.                  [11.9.4]
+                    Err(FileError::LostAtRemote(why)) => {
+                        log::error!("a segment that was only at a remote is lost ({why})");
+                    }
+                    brought => drop(brought?),
+                }
             }
             let Ok(file) = segments.open_file(&path, Purpose::Read) else {
                 continue;

@@ -61,6 +61,50 @@ fn what_was_erased_after_a_push_stops_no_device() {
     devices.assert_same();
 }
 
+/// Goal: content that a remote lost stops no pull that looks for something else. Method: a device lets everything go, and the remote loses that;
+/// then it pulls a snapshot with content that another device has erased, which it looks for everywhere. The same once it gave up what was lost.
+/// Failed before: each pull failed, for ever.
+#[test]
+fn what_a_remote_lost_stops_no_pull_of_a_snapshot_with_erased_content() {
+    for gives_up in [false, true] {
+        let devices = Devices::new(2, fill);
+        devices.settle();
+        let [one, two] = &devices.vaults[..] else {
+            panic!()
+        };
+        let listed = fs::read_dir(remote(&devices).join("segments")).unwrap();
+        let mut segments: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
+        segments.retain(|path| path.metadata().unwrap().len() > 300_000);
+        let gone = two.evict(None, &mut |_| GoOn::Yes).unwrap();
+        assert!(gone.bytes > 9 << 20, "{gone:?}");
+        one.write("/secret", content(SECRET, 77)).unwrap();
+        one.write("/kept", content(100_000, 78)).unwrap();
+        tagged(one, "both");
+        devices.sync(0);
+        erase_secret(one);
+        devices.sync(0);
+        for path in segments.iter().filter(|path| path.exists()) {
+            fs::remove_file(path).unwrap();
+        }
+        let give_up = || {
+            let report = two.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+            assert!(report.lost > 0, "{report:?}");
+        };
+        if gives_up {
+            give_up();
+        }
+        devices.sync(1);
+        assert_eq!(two.read("/kept").unwrap(), content(100_000, 78));
+        let kept = two.read("/.history/t:both/kept").unwrap();
+        assert_eq!(kept, content(100_000, 78));
+        assert!(in_snapshot(two, "both").is_err());
+        assert!(two.read("/big").is_err());
+        if !gives_up {
+            give_up();
+        }
+    }
+}
+
 /// A length whose extents lie beside the name, and one with a list of them, which is a block by itself.
 const LENS: [usize; 2] = [400_000, 9 << 20];
 

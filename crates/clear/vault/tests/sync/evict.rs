@@ -11,7 +11,7 @@ use strongroom::{
     SeenRecords, SystemRandom, Trust, Vault, VerifyOptions, repair,
 };
 use strongroom_format::publication::Publication;
-use strongroom_metadata::{Published, Remote};
+use strongroom_metadata::{Published, Remote, SegmentState};
 use strongroom_sync::{Live, RemoteState, publication_name, seal_publication, segment_name};
 
 use super::unfinished::{SECOND, add_second, log};
@@ -874,26 +874,108 @@ fn what_is_needed_is_said_again_before_it_is_too_old() {
     let before = said();
     devices.sync(0);
     assert_eq!(said(), before);
-    let filesystem = devices.vaults[0].filesystem().unwrap();
-    let row = filesystem
-        .engine()
-        .reader()
-        .unwrap()
-        .remotes()
-        .unwrap()
-        .remove(0);
-    let mut state = RemoteState::decode(&row.state).unwrap();
-    state.needs_since_s -= 60 * 24 * 60 * 60;
-    let state = state.encode();
-    let changed = Remote { state, ..row };
-    filesystem
-        .change_remotes(|writer| writer.put_remote(&changed))
-        .unwrap();
-    drop(filesystem);
+    set_back(&devices.vaults[0], |state| {
+        state.needs_since_s -= 60 * 24 * 60 * 60;
+    });
     devices.sync(0);
     let after = said();
     assert_eq!(after.len(), 1);
     assert_ne!(after, before, "an object that is there keeps its age");
+}
+
+/// Changes what a device remembers of its first remote; gives that.
+fn set_back(vault: &Vault, change: impl FnOnce(&mut RemoteState)) -> RemoteState {
+    let filesystem = vault.filesystem().unwrap();
+    let rows = filesystem.engine().reader().unwrap().remotes();
+    let row = rows.unwrap().remove(0);
+    let mut state = RemoteState::decode(&row.state).unwrap();
+    change(&mut state);
+    let changed = Remote {
+        state: state.encode(),
+        ..row
+    };
+    filesystem
+        .change_remotes(|writer| writer.put_remote(&changed))
+        .unwrap();
+    state
+}
+
+/// Goal: a device that lets content go again and again, while nobody publishes anything, says in time that it needs it: what is there keeps its
+/// age. Method: content comes back and goes once more, three weeks after it was said; then as many weeks pass again. The same of what an attempt
+/// said that was cut off. Failed before: each eviction counted the age from the beginning, though the object at the remote was as old as before;
+/// after half a year others passed it over, and could remove what was needed.
+#[test]
+fn what_is_needed_does_not_grow_old_while_content_comes_and_goes() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    devices.settle();
+    evict(one);
+    devices.sync(0);
+    let needs = devices.place.directory.path().join("remote/needs");
+    let said = || -> Vec<PathBuf> { files(&needs).into_iter().map(|(path, _)| path).collect() };
+    let before = said();
+    let weeks = 3 * 7 * 24 * 60 * 60;
+    let noted = set_back(one, |state| state.needs_since_s -= weeks);
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(evict(one).segments > 0);
+    assert_eq!(said(), before);
+    let now = set_back(one, |_| {});
+    assert_eq!(now.needs, noted.needs);
+    assert_eq!(now.needs_since_s, noted.needs_since_s);
+    set_back(one, |state| state.needs_since_s -= weeks);
+    devices.sync(0);
+    let renewed = said();
+    assert_eq!(renewed.len(), 1);
+    assert_ne!(renewed, before);
+    // Cut off before it was noted.
+    set_back(one, |state| state.needs.1 = u64::MAX);
+    devices.sync(0);
+    let after = said();
+    assert_eq!(after.len(), 1);
+    assert_ne!(after, renewed, "nobody knows how old it is");
+    assert_filled(one);
+}
+
+/// Goal: content comes back from remotes that can be asked, also if other content is only where nobody can ask now. Method: of two remotes, each
+/// is noted to have what the other is not, and the one that has what comes first is gone. Failed before: nothing came.
+#[test]
+fn what_one_remote_has_comes_back_while_another_is_gone() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    vault.write("/more", content(20 << 20, 8)).unwrap();
+    devices.settle();
+    add_second(&devices);
+    vault.push(SECOND, &mut |_| GoOn::Yes).unwrap();
+    let gone = evict(vault);
+    assert!(gone.segments > 1, "{gone:?}");
+    let filesystem = vault.filesystem().unwrap();
+    let reader = filesystem.engine().reader().unwrap();
+    let numbers: Vec<u64> = (reader.remotes().unwrap().iter())
+        .map(|remote| remote.number)
+        .collect();
+    let mut away = reader.segments().unwrap();
+    drop(reader);
+    away.retain(|row| row.state == SegmentState::Away && row.live_bytes > 0);
+    away.sort_unstable_by_key(|row| row.id);
+    filesystem
+        .change_remotes(|writer| {
+            away.iter().enumerate().try_for_each(|(at, row)| {
+                let without = numbers[usize::from(at == 0)];
+                writer.remove_published(without, Published::Segment(row.id.0))
+            })
+        })
+        .unwrap();
+    drop(filesystem);
+    let place = devices.place.directory.path();
+    fs::rename(place.join("remote"), place.join("hidden")).unwrap();
+    let error = vault.bring_back(None, &mut |_| GoOn::Yes).unwrap_err();
+    let is_it = matches!(&error, Error::File(FileError::OnlyAtRemote(why)) if why.contains(NAME));
+    assert!(is_it, "{error:?}");
+    assert_eq!(came_back(vault), gone.segments - 1);
+    fs::rename(place.join("hidden"), place.join("remote")).unwrap();
+    let report = vault.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!((report.segments, report.lost), (1, 0));
+    assert_filled(vault);
 }
 
 /// Goal: one object that a remote lost costs what lies in it, and a verification names that; the rest comes back.
