@@ -26,11 +26,12 @@ use strongroom_format::survey::survey;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, contents_of_block, names_of_block};
 use strongroom_metadata::{ERASED_SEGMENT, LOST_SEGMENT, Place, SegmentState};
+use strongroom_segments::Error as SegmentError;
 use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
 use strongroom_sync::{object_hash, revision_name, segment_name};
 
 use crate::execute::session::Session;
-use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
+use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below, damage_in};
 use crate::incoming::{placed_segment, staged_revision, staged_segment};
 use crate::listing::{Listing, listed, table};
 use crate::records::open_revision;
@@ -183,11 +184,15 @@ impl<'a> Arrival<'a> {
                     brought => drop(brought?),
                 }
             }
-            let Ok(file) = segments.open_file(&path, Purpose::Read) else {
-                continue;
-            };
             // One that is damaged lists nothing; `verify` names it.
-            let contents = read_contents(&file).ok().flatten();
+            let read = match segments.open_file(&path, Purpose::Read) {
+                Ok(file) => read_contents(&file),
+                Err(error) => Err(error.into()),
+            };
+            let contents = match read {
+                Ok(contents) => contents,
+                Err(error) => damage_in(SegmentError::of_io(error)).map(|_| None)?,
+            };
             let found = contents.and_then(|(end, contents)| {
                 if let Some(table) = table(&self.sealer, row.epoch, &contents) {
                     return Some((end, table));
