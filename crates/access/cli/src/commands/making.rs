@@ -83,6 +83,9 @@ pub(super) fn place(local: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
