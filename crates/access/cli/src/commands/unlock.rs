@@ -122,7 +122,7 @@ struct Held {
     duration: Duration,
     until: SystemTime,
     ends: Receiver<End>,
-    schedule: Schedule,
+    schedule: Option<Schedule>,
     _subscription: Subscription,
 }
 
@@ -191,10 +191,14 @@ fn hold(arguments: &Unlock) -> Result<Held> {
         until_s: since_1970.as_secs(),
         ends: sender,
     }))?;
-    let schedule = vault.keep_on_schedule(SNAPSHOT_EVERY, log_snapshot)?;
+    // Damage in the history does not lock a vault.
+    let schedule = vault.keep_on_schedule(SNAPSHOT_EVERY, log_snapshot);
+    let schedule = schedule.inspect_err(|error| {
+        log::warn!("this session takes no snapshots by the clock: {error}");
+    });
     Ok(Held {
         vault,
-        schedule,
+        schedule: schedule.ok(),
         begun: Instant::now(),
         duration: arguments.duration,
         until,
