@@ -137,6 +137,74 @@ fn two_sources_of_one_name_do_not_replace_one_another() {
     assert_eq!(place.keyed(&["cat", "v:/two/x"]), "2");
 }
 
+/// Goal: --delete leaves what the same command copied from another source. Method: one target lies in the other, which is that of a source
+/// without a name. Failed before: the first copy was deleted, and the command ended with success.
+#[test]
+fn what_a_command_copied_is_not_deleted_for_its_next_source() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("all")).unwrap();
+    fs::create_dir_all(place.path("other")).unwrap();
+    fs::write(place.path("all/a"), "a").unwrap();
+    fs::write(place.path("other/x"), "x").unwrap();
+    place.keyed(&["mkdir", "v:/d", "v:/d/goes"]);
+    let key = place.path("key");
+    let put = place
+        .command(&["put", "--delete", "../other", ".", "../v:/d", "--key-file"])
+        .arg(key)
+        .current_dir(place.path("all"))
+        .output()
+        .unwrap();
+    assert!(put.status.success(), "{put:?}");
+    let all = "/d\n/d/a\n/d/other\n/d/other/x\n";
+    assert_eq!(place.keyed(&["find", "v:/d"]), all);
+    // The same out of the vault, into a directory that is named by a link.
+    place.keyed(&["mkdir", "v:/e"]);
+    place.keyed(&["mv", "v:/d/other/x", ":/e"]);
+    fs::create_dir(place.path("disk")).unwrap();
+    fs::write(place.path("disk/goes"), "").unwrap();
+    symlink("disk", place.path("out")).unwrap();
+    place.keyed(&["get", "--delete", "v:/d/a", "v:/", "out"]);
+    assert_eq!(fs::read(place.path("disk/a")).unwrap(), b"a");
+    assert!(place.path("disk/e/x").exists() && !place.path("disk/goes").exists());
+}
+
+/// Unmounts at the end, also of a test that fails.
+struct Mounted<'a>(&'a Place);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        self.0.run(&["umount", "h/mnt"]);
+    }
+}
+
+/// Goal: no copy goes on into itself by way of a mount. Method: what is copied holds a mount of the vault that is copied into, and the other
+/// way round. Failed before: each level was copied into the next one until the paths were too long.
+#[test]
+fn a_copy_does_not_go_on_into_itself_through_a_mount() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("h/mnt")).unwrap();
+    fs::write(place.path("h/a"), "a").unwrap();
+    place.keyed(&["mkdir", "v:/b"]);
+    place.keyed(&["mount", "v", "h/mnt"]);
+    let mounted = Mounted(&place);
+    let message = place.keyed_fails(2, &["put", "h", "v:/b"]);
+    assert!(message.contains("into itself"), "{message}");
+    let all = "/\n/b\n/b/h\n/b/h/a\n/b/h/mnt\n/b/h/mnt/b\n";
+    assert_eq!(place.keyed(&["find", "v:/"]), all);
+    for source in ["v:/", "v:/b"] {
+        for target in ["h/mnt/b", "h/mnt/b/new"] {
+            let message = place.keyed_fails(2, &["get", source, target]);
+            assert!(message.contains("into itself"), "{message}");
+        }
+    }
+    assert_eq!(place.keyed(&["find", "v:/"]), all);
+    // Through the mount, and not into itself.
+    place.keyed(&["get", "v:/b/h/a", "h/mnt/b"]);
+    place.keyed(&["put", "h/mnt/b/h", "v:/"]);
+    assert_eq!(place.keyed(&["cat", "v:/b/a", "v:/h/a"]), "aa");
+    drop(mounted);
+}
+
 /// Failed before: the file got the mode, owner and times of the directory, also with -n and through a link.
 #[test]
 fn a_directory_that_finds_a_file_in_its_place_leaves_it_as_it_is() {

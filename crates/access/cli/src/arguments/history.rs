@@ -44,7 +44,7 @@ pub(crate) enum SnapshotCommand {
 }
 
 const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot, the newest snapshot stays. Snapshots with a tag, or with \
-    a message that you gave, always stay. Scheduled snapshots are taken by a mount, and by commands that change files while no other \
+    a message that you gave, always stay. Scheduled snapshots are taken by a mount, by a session that `unlock` began, and by commands that change files while no other \
     process has the vault open. A snapshot that `restore` takes before it replaces files, or `put --delete` before its first removal, \
     counts as scheduled too. The default rule keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots; a clone, and a vault whose \
     database was rebuilt, keep all snapshots until you set a rule. In a vault with remotes, other devices use the rule too once they have synced. \

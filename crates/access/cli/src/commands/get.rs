@@ -21,7 +21,7 @@ use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::local::attributes_of;
 use super::making::{disk_of, make_directory, make_special, parent_of, place};
 use super::mirror::{self, Spared, is_in_the_way};
-use super::targets::{Targets, check_named, check_not_vault, check_outside};
+use super::targets::{OwnMounts, Targets, check_named, check_not_vault, check_outside};
 use super::unchanged::is_unchanged;
 use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
@@ -152,6 +152,7 @@ struct Getting<'a> {
     failures: Failures,
     account: Account,
     targets: Targets,
+    mounts: OwnMounts,
     disk: Option<File>,
     /// Of files with several names: where the first one is, and its device and inode there.
     links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
@@ -177,6 +178,7 @@ impl<'a> Getting<'a> {
             failures: Failures::default(),
             account: Account::default(),
             targets: Targets::default(),
+            mounts: OwnMounts::of(vault),
             disk: None,
             links: LinkTable::new(),
         }
@@ -197,15 +199,20 @@ impl<'a> Getting<'a> {
     }
 
     fn source(&mut self, source: &Location, target: &Path, into: bool) -> Result<()> {
+        // A directory that was named by a link is that directory.
+        let target = match into && target.is_symlink() {
+            true => fs::canonicalize(target)?,
+            false => target.to_owned(),
+        };
         let top = match last_name(&source.path) {
             Some(name) if into => target.join(OsStr::from_bytes(name)),
-            // The root: what is in it goes into the target itself, also if that was named by a link.
-            None if into && target.is_symlink() => fs::canonicalize(target)?,
-            _ => target.to_owned(),
+            // The root: what is in it goes into the target itself.
+            _ => target,
         };
         let key = top.as_os_str().as_bytes();
         self.targets.take(key, &source.path)?;
         check_outside(&top, self.vault.folder())?;
+        self.mounts.check_not_inside(self.vault, &top, source)?;
         let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
         let mut levels: Vec<Level> = Vec::new();
         while let Some(step) = walk.next() {
@@ -239,7 +246,7 @@ impl<'a> Getting<'a> {
             };
             let done = match &local {
                 Some(local) if step.at == At::Leave => {
-                    self.leave(&step, local, relative, &levels[step.depth].all)
+                    self.leave(&step, local, relative, &mut levels[step.depth].all)
                 }
                 Some(local) => self.step(&step, local, relative),
                 None => Ok(()),
@@ -285,9 +292,11 @@ impl<'a> Getting<'a> {
         step: &Step,
         local: &Path,
         relative: &[u8],
-        all: &HashSet<Vec<u8>>,
+        all: &mut HashSet<Vec<u8>>,
     ) -> Result<()> {
         if self.copying.delete {
+            let targets = self.targets.names_in(local.as_os_str().as_bytes());
+            all.extend(targets.into_iter().map(<[u8]>::to_vec));
             let spared = Spared::of(self.vault.folder(), &self.copying.exclude);
             let removed = &mut self.account.removed;
             mirror::remove_local_others(local, relative, all, &spared, removed)?;

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Vault};
 
+use super::placing::directory_of;
 use crate::arguments::location::join;
 use crate::arguments::pattern::{Exclude, excludes};
 use crate::commands::walk::{At, Step, Walk};
@@ -30,6 +31,13 @@ pub(super) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
         b"" => name.to_vec(),
         path => join(path, name),
     }
+}
+
+/// The message of the snapshot that is taken before something at `path` is removed; no longer than a message may be.
+pub(super) fn precaution(path: &[u8]) -> String {
+    let place = show(directory_of(path));
+    let place: String = place.chars().take(1000).collect();
+    format!("before put --delete into {place}")
 }
 
 /// Removes what is at `path` of the vault, a directory with all in it. `relative`: how patterns name it.

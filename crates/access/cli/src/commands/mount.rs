@@ -113,7 +113,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
 }
 
 /// Logs what came of a snapshot by the clock.
-fn tell(done: &strongroom::Result<ScheduleStep>) {
+pub(super) fn tell(done: &strongroom::Result<ScheduleStep>) {
     match done {
         Ok(done) => {
             if let Some(taken) = &done.taken {

@@ -34,7 +34,7 @@ pub(crate) enum Intent {
 }
 
 /// How old the newest snapshot is before a command that changes files takes another. As of mounts, if nobody says otherwise.
-const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
+pub(super) const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
 
 /// Opens `folder`.
 pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -> Result<Vault> {
@@ -210,7 +210,7 @@ pub(crate) fn finish(vault: &Vault) -> Result<()> {
     Ok(vault.close()?)
 }
 
-/// Takes a snapshot if one is due. The process that owns the vault sees to that: a mount by its schedule.
+/// Takes a snapshot if one is due. The process that owns the vault sees to that: a mount and an unlocked session by their schedule.
 fn keep_if_due(vault: &Vault) {
     if !vault.is_owner() {
         return;

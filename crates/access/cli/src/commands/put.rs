@@ -24,9 +24,9 @@ use super::local::{
     accessed, attributes_of, count, fill, fill_at, has_exact_times, kind_of, modified, next_data,
     open,
 };
-use super::mirror::{self, below, is_in_the_way};
+use super::mirror::{self, below, is_in_the_way, precaution};
 use super::placing::{directory_of, has_parent, is_directory, place, place_dressed, place_link};
-use super::targets::Targets;
+use super::targets::{OwnMounts, Targets};
 use super::unchanged::{There, differs, is_unchanged, node_at};
 use crate::arguments::copy::{Copying, Put};
 use crate::arguments::location::{Location, join};
@@ -97,6 +97,7 @@ struct Putting<'a> {
     failures: Failures,
     account: Account,
     targets: Targets,
+    mounts: OwnMounts,
     /// Whether what is removed is in a snapshot.
     kept: bool,
     /// Device and inode of files with several names; where in the vault the first one is, and its inode there.
@@ -127,6 +128,7 @@ impl<'a> Putting<'a> {
             failures: Failures::default(),
             account: Account::default(),
             targets: Targets::default(),
+            mounts: OwnMounts::of(vault),
             kept: false,
             links: LinkTable::new(),
         }
@@ -316,11 +318,17 @@ impl<'a> Putting<'a> {
         metadata: Metadata,
         there: Option<&Attributes>,
     ) -> Result<Level> {
+        if !relative.is_empty() {
+            self.mounts.check_no_target(&metadata)?;
+        }
         let was_there = there.is_some_and(|there| there.kind == NodeKind::Directory);
         let there = match was_there || self.make_directory(&path)? {
             true => There::list(self.vault, &path)?,
             false => There::Nothing,
         };
+        if relative.is_empty() {
+            self.mounts.note_target(self.vault, &path)?;
+        }
         let mut names = Vec::new();
         for entry in fs::read_dir(local)? {
             let entry = entry?;
@@ -390,10 +398,11 @@ impl<'a> Putting<'a> {
 
     /// Removes what a directory has that its source has not.
     fn remove_others(&mut self, level: &Level) -> Result<()> {
-        let mut others = Vec::new();
+        let (mut others, targets) = (Vec::new(), self.targets.names_in(&level.path));
         for entry in self.vault.list(&level.path)? {
             let name = entry?.name;
-            if !level.all.contains(&OsString::from_vec(name.clone())) {
+            let is_target = targets.contains(&&name[..]);
+            if !is_target && !level.all.contains(&OsString::from_vec(name.clone())) {
                 others.push(name);
             }
         }
@@ -577,11 +586,4 @@ impl<'a> Putting<'a> {
             }
         }
     }
-}
-
-/// The message of the snapshot that is taken before something at `path` is removed; no longer than a message may be.
-fn precaution(path: &[u8]) -> String {
-    let place = show(directory_of(path));
-    let place: String = place.chars().take(1000).collect();
-    format!("before put --delete into {place}")
 }

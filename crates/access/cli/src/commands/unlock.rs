@@ -12,13 +12,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use strongroom::{
-    Access, Change, HeldOpen, Information, Observer, OpenOptions, SeenRecords, Subscription, Vault,
+    Access, Change, HeldOpen, Information, Observer, OpenOptions, Schedule, SeenRecords,
+    Subscription, Vault,
 };
 use strongroom_mount::background::{become_daemon, report_ready};
 
 use super::background::{self, absolute, log_file, refuse};
+use super::mount::tell as log_snapshot;
 use crate::arguments::session::{Lock, Unlock};
-use crate::commands::opening::{end_session, open_already, unlocking};
+use crate::commands::opening::{SNAPSHOT_EVERY, end_session, open_already, unlocking};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
 use crate::terminal::logging;
@@ -120,6 +122,7 @@ struct Held {
     duration: Duration,
     until: SystemTime,
     ends: Receiver<End>,
+    schedule: Option<Schedule>,
     _subscription: Subscription,
 }
 
@@ -148,6 +151,11 @@ fn daemon(arguments: &Unlock) -> Result<()> {
     report_ready()?;
     log::info!("a vault is unlocked");
     let why = wait(&held);
+    drop(held.schedule);
+    // What no snapshot names has no name any more if the database is lost, and commands leave that to the owner.
+    if let Some(done) = held.vault.keep_if_due(SNAPSHOT_EVERY).transpose() {
+        log_snapshot(&done);
+    }
     log::info!("the vault is locked again: {why}");
     let closed = held.vault.close();
     if let Err(error) = &closed {
@@ -183,8 +191,14 @@ fn hold(arguments: &Unlock) -> Result<Held> {
         until_s: since_1970.as_secs(),
         ends: sender,
     }))?;
+    // Damage in the history does not lock a vault.
+    let schedule = vault.keep_on_schedule(SNAPSHOT_EVERY, log_snapshot);
+    let schedule = schedule.inspect_err(|error| {
+        log::warn!("this session takes no snapshots by the clock: {error}");
+    });
     Ok(Held {
         vault,
+        schedule: schedule.ok(),
         begun: Instant::now(),
         duration: arguments.duration,
         until,
