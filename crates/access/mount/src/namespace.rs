@@ -109,13 +109,9 @@ impl Shared {
             return self.attributes(node);
         }
         let filesystem = self.gate.enter()?;
-        // With HANDLE_KILLPRIV_V2 the kernel leaves this to us, and the protocol library drops the bit
-        // that would say so: who is not root loses the privileges of a file it truncates.
-        if wanted.size.is_some() && caller.uid != 0 {
-            filesystem
-                .drop_privileges(inode(node))
-                .map_err(|error| errno(&error))?;
-        }
+        // With HANDLE_KILLPRIV_V2 the kernel leaves this to us, and the protocol library drops the bit that would say so: who is not
+        // root loses the privileges of a file that it truncates. `set_attributes` takes them, unless it refuses the length: then the
+        // kernel gets no attributes, and would not know.
         let attributes = filesystem
             .set_attributes(caller, inode(node), &wanted)
             .map_err(|error| errno(&error))?;

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use strongroom::filesystem::InodeId;
 use strongroom_mount::MountOptions;
 use support::Drive;
 
@@ -130,6 +131,21 @@ fn privileges_of_a_program_are_lost_however_its_content_is_changed() {
             "{change}"
         );
     }
+}
+
+/// Goal: a truncation that is refused changes nothing, neither in the vault nor in what the kernel shows. Method: a length that no file
+/// can have. Failed before: the vault took the bits all the same, and the kernel, which got no attributes, went on to show them.
+#[test]
+fn a_truncation_that_is_refused_takes_no_privileges() {
+    let drive = open_drive();
+    let path = drive.at("program");
+    fs::write(&path, b"program").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+    assert!(!nobody(&drive, "truncate -s 9223372036854775807 program"));
+    let inode = InodeId(fs::metadata(&path).unwrap().ino());
+    let stored = drive.filesystem.attributes(inode).unwrap();
+    assert_eq!((stored.mode, stored.size), (0o6777, 7));
+    assert_eq!(shown_mode(&path), 0o6777);
 }
 
 /// Not a test: what nobody runs in the one below.

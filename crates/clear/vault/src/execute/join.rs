@@ -304,7 +304,7 @@ impl Joining<'_, '_> {
             // (2); what is synced from here on changes what the plan is about.
             filesystem.settle_small_syncs()?;
             // Nobody takes a revision between the look at the newest and the end.
-            let _turn = filesystem.hold_revisions();
+            let turn = filesystem.hold_revisions();
             let newest = filesystem.heads()?.first().map(|head| head.id);
             if newest != mine.as_ref().map(|mine| mine.id.0) {
                 continue;
@@ -314,7 +314,10 @@ impl Joining<'_, '_> {
                 theirs: self.theirs,
                 mine: mine.as_deref(),
             };
-            match self.carry_out(&plan, &means, Some(ending)) {
+            let carried_out = self.carry_out(&plan, &means, Some(ending));
+            // Before anybody hears of it: an observer may use the vault.
+            drop(turn);
+            match carried_out {
                 Err(Error::File(FileError::WouldBlock)) => {}
                 Err(Error::File(FileError::NoSpace | FileError::QuotaExceeded))
                     if !means.contents.is_empty() =>
