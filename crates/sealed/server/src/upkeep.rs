@@ -30,7 +30,7 @@ use crate::limits::{PIECE_BYTES, PROBLEMS_MAX, UPLOAD_S_MAX};
 use crate::named::Named;
 use crate::objects::Objects;
 use crate::storage::Storage;
-use crate::store::{Store, Use};
+use crate::store::{Store, Use, is_locked};
 use crate::tls::copy_own;
 
 /// The copy of the database while a backup is made.
@@ -212,7 +212,7 @@ impl Upkeep {
     /// The same. In a folder no upload is unfinished but those of a server that runs.
     ///
     /// # Errors
-    /// As `collect`; `BackupRunning` if several instances share what is to be removed from.
+    /// As `collect`; `BackupRunning` during a backup of several instances, and in a folder into which a backup is made.
     pub fn collect_with(
         &self,
         collecting: Collecting,
@@ -236,6 +236,10 @@ impl Upkeep {
                 report.files += 1;
                 report.bytes += len;
                 if collecting == Collecting::Remove {
+                    // A backup copies files here before the database that knows them has its name.
+                    if own.beside(NEW_DATABASE).exists() && is_locked(own)? {
+                        return Err(Error::BackupRunning);
+                    }
                     own.drop_settled(id)?;
                 }
             }

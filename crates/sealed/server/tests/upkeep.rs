@@ -478,3 +478,25 @@ fn a_backup_takes_no_damaged_copy_for_a_good_one() {
     assert_eq!((made.copied, made.problem_count), (1, 0));
     assert_eq!(check(&to, Reading::Content).problem_count, 0);
 }
+
+/// Goal: `gc` in the folder of a backup takes nothing from a backup that is being made. Method: `gc` whenever an object was copied; afterwards,
+/// beside what an interrupted backup leaves. Failed before: it removed the copies, and the backup lacked them and said nothing.
+#[test]
+fn gc_takes_no_copy_of_a_backup_that_is_being_made() {
+    let place = filled();
+    let folder = place.folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("backup");
+    let gc = || Upkeep::open(&to).unwrap().collect(Collecting::Remove);
+    let mut refused = 0;
+    let made = Upkeep::open(folder).unwrap().backup(folder, &to, &mut |_| {
+        assert!(matches!(gc(), Err(Error::BackupRunning)));
+        refused += 1;
+    });
+    assert_eq!((made.unwrap().problem_count, refused), (0, 3));
+    let found = check(&to, Reading::Content);
+    assert_eq!((found.objects, found.problem_count), (3, 0));
+    fs::write(to.join("server.db.new"), "half a database").unwrap();
+    fs::write(to.join("objects/ab").join("ab".repeat(16)), "garbage").unwrap();
+    assert_eq!(gc().unwrap(), GarbageReport { files: 1, bytes: 7 });
+}
