@@ -295,6 +295,11 @@ impl Files {
         Ok(())
     }
 
+    /// What lies beside `objects` under that name.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.objects.with_file_name(name)
+    }
+
     /// Removes a file of `objects` that no object has.
     pub(crate) fn drop_settled(&self, id: FileId) -> Result<()> {
         match fs::remove_file(self.in_objects(id)) {

@@ -428,6 +428,19 @@ pub(crate) fn is_header(name: &ObjectName) -> bool {
     name.split().0 == Some("headers")
 }
 
+/// Whether a server, or somebody who makes a backup there, holds the lock of a folder. Nothing is made.
+pub(crate) fn is_locked(files: &Files) -> Result<bool> {
+    let file = match File::open(files.beside(LOCK)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        file => file.map_err(Error::io("opening the lock of the folder"))?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(Error::io("locking the folder")(error.into())),
+    }
+}
+
 fn lock(path: &Path) -> Result<File> {
     let opened = File::options()
         .write(true)

@@ -11,11 +11,14 @@
 //!      its file gets there, and removed after it has left. In an object store a file without a row in any table is
 //!      garbage (`ledger/shared.rs`).
 //!  (3) In a backup of several instances, the bytes of every object that was in the database at its beginning stay until its end.
+//!  (4) What the disk does not give of one object ends neither a check nor a backup. A copy of a damaged object never has the length of the
+//!      object: so the next backup copies it again, and names it again.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use rustix::io::Errno;
 use strongroom_remote::ObjectName;
 
 use crate::backup_lock::Keeping;
@@ -27,7 +30,7 @@ use crate::limits::{PIECE_BYTES, PROBLEMS_MAX, UPLOAD_S_MAX};
 use crate::named::Named;
 use crate::objects::Objects;
 use crate::storage::Storage;
-use crate::store::{Store, Use};
+use crate::store::{Store, Use, is_locked};
 use crate::tls::copy_own;
 
 /// The copy of the database while a backup is made.
@@ -167,22 +170,24 @@ impl Upkeep {
             report.bytes += object.len;
             let found = match reading {
                 Reading::Lengths => {
-                    let len = self.0.objects.len(object.file)?;
-                    len.map(|len| wrong_len(object, len))
+                    let len = self.0.objects.len(object.file);
+                    len.map(|len| len.map(|len| wrong_len(object, len)))
                 }
-                Reading::Content => match self.0.objects.reader(object.file)? {
-                    Some((_, from)) => {
-                        let bytes = &mut progress.bytes;
-                        Some(wrong_with(object, from, bytes, &mut io::sink())?)
-                    }
-                    None => None,
-                },
+                Reading::Content => self.0.objects.reader(object.file).and_then(|opened| {
+                    let bytes = &mut progress.bytes;
+                    let read =
+                        opened.map(|(_, from)| wrong_with(object, from, bytes, &mut io::sink()));
+                    read.transpose()
+                }),
             };
             let found = match found {
-                Some(found) => found,
-                // It was removed meanwhile, or its bytes are lost.
-                None if ledger.has_file(object.file)? => Some(self.lost().to_owned()),
-                None => None,
+                Err(Error::Io { source, .. }) if is_decay(&source) => Some(unreadable(&source)),
+                found => match found? {
+                    Some(found) => found,
+                    // It was removed meanwhile, or its bytes are lost.
+                    None if ledger.has_file(object.file)? => Some(self.lost().to_owned()),
+                    None => None,
+                },
             };
             problems.of(object, found);
             progress.objects += 1;
@@ -207,7 +212,7 @@ impl Upkeep {
     /// The same. In a folder no upload is unfinished but those of a server that runs.
     ///
     /// # Errors
-    /// As `collect`; `BackupRunning` if several instances share what is to be removed from.
+    /// As `collect`; `BackupRunning` during a backup of several instances, and in a folder into which a backup is made.
     pub fn collect_with(
         &self,
         collecting: Collecting,
@@ -231,6 +236,10 @@ impl Upkeep {
                 report.files += 1;
                 report.bytes += len;
                 if collecting == Collecting::Remove {
+                    // A backup copies files here before the database that knows them has its name.
+                    if own.beside(NEW_DATABASE).exists() && is_locked(own)? {
+                        return Err(Error::BackupRunning);
+                    }
                     own.drop_settled(id)?;
                 }
             }
@@ -323,18 +332,23 @@ impl Upkeep {
         };
         copy.each_object(|object| {
             if !files.has_settled(object.file, object.len)? {
-                match self.0.objects.reader(object.file)? {
-                    Some((_, from)) => {
-                        let found = files.add_settled(object.file, |out| {
-                            wrong_with(object, from, &mut progress.bytes, out)
-                        })?;
-                        problems.of(object, found);
-                        report.copied += 1;
+                match self.0.objects.reader(object.file) {
+                    Err(Error::Io { source, .. }) if is_decay(&source) => {
+                        problems.of(object, Some(unreadable(&source)));
                     }
-                    None if self.0.ledger.has_file(object.file)? => {
-                        problems.of(object, Some(LOST.to_owned()))
-                    }
-                    None => return Err(Error::EarlierServer),
+                    opened => match opened? {
+                        Some((_, from)) => {
+                            let found = files.add_settled(object.file, |out| {
+                                copy_of(object, from, &mut progress.bytes, out)
+                            })?;
+                            problems.of(object, found);
+                            report.copied += 1;
+                        }
+                        None if self.0.ledger.has_file(object.file)? => {
+                            problems.of(object, Some(LOST.to_owned()));
+                        }
+                        None => return Err(Error::EarlierServer),
+                    },
                 }
             }
             progress.objects += 1;
@@ -391,7 +405,23 @@ fn wrong_len(object: &ListedObject, len: u64) -> Option<String> {
     (len != object.len).then(|| format!("it has {len} bytes instead of {}", object.len))
 }
 
-/// What is wrong with the bytes of an object, if anything is; they are written to `out`, and counted.
+/// Copies the bytes of an object; gives what is wrong with them, if anything is. (4)
+fn copy_of(
+    object: &ListedObject,
+    from: impl Read,
+    bytes: &mut u64,
+    out: &mut File,
+) -> Result<Option<String>> {
+    let found = wrong_with(object, from, bytes, out)?;
+    let failed = || Error::io("writing a copy of an object");
+    if found.is_some() && out.metadata().map_err(failed())?.len() == object.len {
+        // Nobody reads it: the database says where the object ends.
+        out.write_all(&[0]).map_err(failed())?;
+    }
+    Ok(found)
+}
+
+/// What is wrong with the bytes of an object, if anything is, also that the disk has lost some; they are written to `out`, and counted.
 fn wrong_with(
     object: &ListedObject,
     mut from: impl Read,
@@ -404,6 +434,7 @@ fn wrong_with(
     loop {
         let count = match from.read(&mut piece) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_decay(&error) => return Ok(Some(unreadable(&error))),
             count => count.map_err(failed())?,
         };
         if count == 0 {
@@ -425,6 +456,18 @@ fn wrong_with(
         Ok(false) => Some("its bytes do not have the hash in its name".to_owned()),
         Err(error) => Some(error.to_string()),
     })
+}
+
+/// Whether the disk, or the file system on it, says that these bytes are lost. Another try gives the same.
+fn is_decay(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::IO | Errno::NODATA | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN)
+    )
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
 }
 
 fn is_same(from: &Path, to: &Path) -> Result<bool> {

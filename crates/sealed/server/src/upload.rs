@@ -93,7 +93,10 @@ impl Upload {
         said: Said,
     ) -> Result<Incoming, Refused> {
         let objects = Arc::clone(objects);
-        let mut incoming = apart(move || objects.begin(said.len)).await?;
+        let mut incoming = match apart(move || objects.begin(said.len)).await {
+            Ok(incoming) => incoming,
+            Err(Refused(refusal)) => return Err(self.refuse(refusal).await),
+        };
         let mut given = Instant::now();
         let mut piece =
             Vec::with_capacity(PIECE_BYTES.min(usize::try_from(said.len).unwrap_or(PIECE_BYTES)));
@@ -105,12 +108,17 @@ impl Upload {
                 continue;
             }
             given = Instant::now();
-            (incoming, piece) = apart(move || {
+            let written = apart(move || {
                 incoming.write(&piece)?;
                 piece.clear();
                 Ok((incoming, piece))
-            })
-            .await?;
+            });
+            (incoming, piece) = match written.await {
+                Ok(both) => both,
+                Err(refused) if is_last => return Err(refused),
+                // A full disk, most of the time.
+                Err(Refused(refusal)) => return Err(self.refuse(refusal).await),
+            };
             if is_last {
                 break;
             }
@@ -157,7 +165,35 @@ pub(crate) async fn apart<T: Send + 'static>(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream;
+
     use super::*;
+    use crate::store::{Store, Use};
+
+    /// Goal: whoever sends an object that cannot be stored hears why. Method: the folder for new files is gone, as on a disk that makes none; the
+    /// body has to be read to its end. Failed before: what still came was left there, and many clients saw a broken connection.
+    #[tokio::test]
+    async fn what_cannot_be_stored_is_read_to_its_end_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open_folder(folder.path(), Use::Serving).unwrap();
+        std::fs::remove_dir(folder.path().join("moving")).unwrap();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&taken);
+        let pieces = stream::iter(0..4).map(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bytes::from_static(b"piece"))
+        });
+        let said = Said {
+            len: 20,
+            hash: blake3::hash(b""),
+        };
+        let upload = Upload::new(Body::from_stream(pieces), said);
+        let refused = upload.into_file(&store.objects, said).await;
+        assert!(matches!(refused, Err(Refused(Refusal::Failed))));
+        assert_eq!(taken.load(Ordering::Relaxed), 4);
+    }
 
     #[tokio::test]
     async fn who_sends_too_slowly_is_refused_although_a_byte_comes_now_and_then() {
