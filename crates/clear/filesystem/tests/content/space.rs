@@ -102,11 +102,9 @@ fn nothing_is_moved_for_room_while_every_segment_stays() {
         assert!(written < 64, "the disk is never full");
     }
     lab.tick().expect("has nothing to reclaim");
+    // One more segment for what was written; what lives would have taken at least two.
     let after = allocated(lab.path());
-    assert!(
-        after < before + (written + 8) * MIB,
-        "{before} {after} {written}"
-    );
+    assert!(after < before + 24 * MIB, "{before} {after}");
     drop(kept);
     put(&lab, "new", &pattern(100, 1 << 20)).expect("what was removed makes room");
     for index in (0..60).filter(|index| index % 3 == 0) {
