@@ -366,9 +366,9 @@ fn a_reserve_that_a_checkpoint_gives_away_serves_the_commit_beside_it() {
     create_file(&store, "b");
     full.set(Step::Armed);
     std::thread::scope(|scope| {
-        let checkpoint = scope.spawn(|| store.checkpoint());
+        let checkpoint = scope.spawn(|| store.checkpoint().unwrap());
         let committed = store.lock().commit();
-        checkpoint.join().unwrap().unwrap();
+        checkpoint.join().unwrap();
         committed.unwrap();
     });
     assert!(!store.reserve_intact());
