@@ -261,6 +261,8 @@ pub(crate) struct Reserve {
     name: &'static str,
     bytes: u64,
     intact: AtomicBool,
+    /// How often the space was given to the disk.
+    releases: AtomicU64,
     change: Mutex<()>,
 }
 
@@ -284,6 +286,7 @@ impl Reserve {
             name,
             bytes,
             intact: AtomicBool::new(allocated >= bytes),
+            releases: AtomicU64::new(0),
             change: Mutex::new(()),
         })
     }
@@ -292,15 +295,28 @@ impl Reserve {
         self.intact.load(Ordering::Acquire)
     }
 
-    /// Gives the space to the disk; whether there was any to give.
-    pub(crate) fn release(&self) -> bool {
+    /// How often the space was given to the disk: to be asked before a write, for `release` after it.
+    pub(crate) fn releases(&self) -> u64 {
+        self.releases.load(Ordering::Acquire)
+    }
+
+    /// Gives the space to the disk, for a write that began when it had been given `before` times; whether there is room that the write
+    /// did not find. A commit and a checkpoint meet a full disk at once: what one of them gave serves the other too.
+    pub(crate) fn release(&self, before: u64) -> bool {
         let _change = self.change.lock();
+        if self.releases() != before {
+            return true;
+        }
         if self.bytes == 0 || !self.intact() {
             return false;
         }
         self.intact.store(false, Ordering::Release);
         let file = self.folder.open_file(self.name, Purpose::Write);
-        file.is_ok_and(|file| file.set_len(0).is_ok())
+        let is_given = file.is_ok_and(|file| file.set_len(0).is_ok());
+        if is_given {
+            self.releases.fetch_add(1, Ordering::AcqRel);
+        }
+        is_given
     }
 
     /// Keeps the space back again.
@@ -356,8 +372,9 @@ fn means_full(result: c_int) -> bool {
 
 /// Runs `attempt`; if the disk is full and the reserve is there, frees it and runs `attempt` once more.
 pub(crate) fn with_reserve(disk: &Disk, mut attempt: impl FnMut() -> c_int) -> c_int {
+    let releases = disk.reserve().releases();
     let result = attempt();
-    if means_full(result) && disk.reserve().release() {
+    if means_full(result) && disk.reserve().release(releases) {
         attempt()
     } else {
         result

@@ -185,8 +185,9 @@ impl TreeFile {
             disk.before(&event).map_err(fault_error)?;
             self.file.write_all_at(bytes, offset)
         };
+        let releases = disk.reserve().releases();
         match attempt() {
-            Err(error) if is_full(&error) && disk.reserve().release() => attempt(),
+            Err(error) if is_full(&error) && disk.reserve().release(releases) => attempt(),
             other => other,
         }
     }

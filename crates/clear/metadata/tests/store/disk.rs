@@ -1,11 +1,13 @@
 //! Full and failing disks, syncs, and the length of the log.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use strongroom_metadata::limits::READERS_MAX;
-use strongroom_metadata::{Checkpoint, DiskFault, Error, InodeId, Options, Store};
+use strongroom_metadata::{
+    Checkpoint, DiskEvent, DiskFault, DiskObserver, Error, FileKind, InodeId, Options, Store,
+};
 
 use crate::fixture::{Faults, Folder, KEY, Plan, Target, create_file, names, small_options};
 
@@ -287,6 +289,92 @@ fn a_full_disk_costs_the_reserve_and_the_commit_succeeds() {
     let store = folder.open();
     assert_eq!(names(&store), ["a"]);
     assert!(store.reserve_intact(), "a reserve that is there is kept");
+}
+
+/// Lets a commit and a checkpoint meet a full disk at once: the commit's write is refused once the checkpoint has given the reserve away.
+#[derive(Default)]
+struct FullForTwo {
+    step: Mutex<Step>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    #[default]
+    Before,
+    Armed,
+    /// The commit writes.
+    Writing,
+    /// The write of the checkpoint was refused.
+    Refused,
+    /// It is tried again: the reserve was given away.
+    Given,
+}
+
+impl FullForTwo {
+    fn set(&self, step: Step) {
+        *self.step.lock().unwrap() = step;
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, step: Step) -> MutexGuard<'_, Step> {
+        let now = self.step.lock().unwrap();
+        self.changed.wait_while(now, |now| *now < step).unwrap()
+    }
+}
+
+impl DiskObserver for FullForTwo {
+    fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault> {
+        let DiskEvent::Write { file, .. } = event else {
+            return Ok(());
+        };
+        let step = *self.step.lock().unwrap();
+        match (file, step) {
+            (FileKind::Log, Step::Armed) => {
+                self.set(Step::Writing);
+                drop(self.wait_for(Step::Given));
+                Err(DiskFault::NoSpace)
+            }
+            (FileKind::Database, Step::Armed | Step::Writing) => {
+                drop(self.wait_for(Step::Writing));
+                self.set(Step::Refused);
+                Err(DiskFault::NoSpace)
+            }
+            (FileKind::Database, Step::Refused) => {
+                self.set(Step::Given);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Goal: a commit succeeds on a full disk if the reserve was there when it began to write, also if a checkpoint gives the reserve away in
+/// that moment. Failed before: it found the reserve gone, and nothing more could be stored until the vault was opened again.
+#[test]
+fn a_reserve_that_a_checkpoint_gives_away_serves_the_commit_beside_it() {
+    let folder = Folder::new();
+    let full = Arc::new(FullForTwo::default());
+    let options = Options {
+        observer: Some(full.clone()),
+        log_bytes: 1,
+        ..small_options()
+    };
+    let store = Store::create(folder.path(), &KEY, options).unwrap();
+    create_file(&store, "a");
+    store.lock().commit().unwrap();
+    create_file(&store, "b");
+    full.set(Step::Armed);
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| store.checkpoint().unwrap());
+        let committed = store.lock().commit();
+        checkpoint.join().unwrap();
+        committed.unwrap();
+    });
+    assert!(!store.reserve_intact());
+    assert!(!store.has_failed());
+    drop(store);
+    assert_eq!(names(&folder.open()), ["a", "b"]);
 }
 
 #[test]
