@@ -198,8 +198,7 @@ mod tests {
     #[tokio::test]
     async fn who_sends_too_slowly_is_refused_although_a_byte_comes_now_and_then() {
         let hash = blake3::hash(b"bytes");
-        let silent =
-            Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        let silent = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
         let len = 10 * RATE_MIN;
         let mut upload = Upload::new(silent, Said { len, hash });
         let now = Instant::now();
@@ -213,7 +212,7 @@ mod tests {
     async fn a_body_is_whole_and_no_longer_than_it_may_be() {
         let of = |pieces: [Result<&'static str, std::io::Error>; 2]| {
             let pieces = pieces.map(|piece| piece.map(Bytes::from));
-            whole(Body::from_stream(futures_util::stream::iter(pieces)), 5)
+            whole(Body::from_stream(stream::iter(pieces)), 5)
         };
         let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         assert_eq!(of([Ok("by"), Ok("tes")]).await, Ok(b"bytes".to_vec()));
