@@ -308,7 +308,7 @@ pub(crate) fn get() -> String {
         "{KEPT} A copy by root also keeps owner and group, unless --no-owner is given. With --special, a copy that has the owner and \
          group of the original also keeps the set-user-id and set-group-id bits. With --special, a copy by root also keeps devices and, \
          unless --no-owner is given, capabilities and trusted.* attributes. {COMPLETE}\n\n\
-         {AGAIN}. {DELETE}. Local files that it deletes are lost; the folder of the vault is never one of them.\n\n{RIGHTS}\n\n{example}"
+         {AGAIN}. {DELETE}. Local files that it deletes are lost. `get` never deletes the folder of the vault.\n\n{RIGHTS}\n\n{example}"
     )
 }
 
