@@ -48,7 +48,8 @@ const KEEP: &str = "In each of the last N hours (days, …) that have a snapshot
     change files while no other process has the vault open. A snapshot that `restore` takes before it replaces files, or `put --delete` \
     before its first removal, counts as scheduled too. The default rule keeps 24 hourly, 30 daily and 12 monthly scheduled snapshots; \
     a clone, and a vault whose database was rebuilt, keep all snapshots until you set a rule. In a vault with remotes, other devices use \
-    the rule too once they have synced. If you set a rule there too, that device removes a snapshot only if both rules allow it. Hours and days are in UTC.\n\n\
+    the rule too once they have synced. If you set a rule there too, that device removes a snapshot only if both rules allow it. Hours and days \
+    are in UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
