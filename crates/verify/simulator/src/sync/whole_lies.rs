@@ -196,7 +196,8 @@ impl Whole {
             (Self::ListsMadeUp, C::Prune) => &[Word::Fine, Word::Damaged],
             (Self::ListsMadeUp | Self::ListsTooLong, _) => &[Word::Fine],
             (Self::HasNot("publications"), _) if pushes => &[Word::Missing],
-            // A push does not read back what it published just now; whatever asks the remote next says that it went back.
+            // A push looks once more whether there is something to say.
+            (Self::KeepsNot("publications"), C::Push | C::Watch) => &[Word::WentBack],
             (Self::HasNot(_) | Self::KeepsNot(_), C::Push | C::Watch) => &[Word::Fine],
             (Self::HasNot(_) | Self::KeepsNot(_), _) => &[],
             (Self::Fickle, _) => &[
